@@ -79,7 +79,11 @@ and each record has as many columns as there are fields. All fields of one type 
     ),
     outputs=tuple(
         Output(
-            f"{dtype_name(dtype)}_values", dtype_name(dtype), f"{count}, *S", f"The fields of type {dtype_name(dtype)}."
+            f"{dtype_name(dtype)}_values",
+            dtype_name(dtype),
+            f"{count}, *S",
+            f"The fields of type {dtype_name(dtype)}.",
+            holds_data=True,
         )
         for dtype, (count, _) in FIELD_TYPES.items()
     ),

@@ -102,7 +102,7 @@ API takes messages as they are only in arrays of numpy's type `void`, in which a
     outputs=(
         *_VALUES,
         Output("row_splits", "int64", "F, B + 1", "For each feature, where its values of each message begin."),
-        Output("coordinates", "int64", "C, 2", "The coordinates of the values of sparse features."),
+        Output("coordinates", "int64", "C, 2", "The coordinates of the values of sparse features.", holds_data=True),
     ),
     types={},
     decided={

@@ -353,8 +353,8 @@ Entry `i` keeps its row-major position in the dense tensor: `output_indices[i]` 
         Input("new_shape", "int64", "Q", "The requested shape.", Values("reshape", of="input_shape")),
     ),
     outputs=(
-        Output("output_indices", "int64", "N, Q", "The coordinates in the new shape."),
-        Output("output_shape", "int64", "Q", "The new shape, without -1."),
+        Output("output_indices", "int64", "N, Q", "The coordinates in the new shape.", holds_data=True),
+        Output("output_shape", "int64", "Q", "The new shape, without -1.", holds_data=True),
     ),
     types={},
     body=_sparse_reshape_body,

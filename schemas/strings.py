@@ -358,7 +358,7 @@ the position of their first bytes in the string.
     ),
     outputs=(
         Output("row_splits", "int64", "N + 1", "Where the characters of each string begin."),
-        Output("char_values", "int32", "M", "The characters of all strings."),
+        Output("char_values", "int32", "M", "The characters of all strings.", holds_data=True),
         Output("byte_starts", "int64", "M", "Where each begins in its string."),
     ),
     types={},

@@ -9,13 +9,15 @@ from onnx import ModelProto
 
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.onnx.phases import PHASES
-from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
+from onnx_sparse.converters.onnxruntime.guards import GUARDS, UNSPECIFIED
 from onnx_sparse.converters.onnxruntime.unsupported import unsupported_nodes
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.rewriting import Rewriting
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
 from onnx_sparse.converters.rewriting.rules.lost_rows import LostRows, Repairs
+from onnx_sparse.converters.rewriting.well_formed import lacks_inputs
 from onnx_sparse.models.function_bodies import embed_functions
+from onnx_sparse.models.graphs import all_nodes
 from onnx_sparse.models.inlining import with_inlined, without_calls_of_functions
 from onnx_sparse.models.large_models import around_large_tensors
 from onnx_sparse.models.onnx_tools import as_value_errors, with_inferred_types
@@ -24,6 +26,10 @@ from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 #: The lowest opset in which a scatter can be repaired.
 _REPAIRED_OPSET = 14
+
+#: The operators of which none may stay in a function, where no rule sees it: those of scatters that lose rows, and of
+#: faults of ONNX Runtime that make a wrong result or end the process.
+_INLINED = frozenset(LostRows.anchors).union(*(guard.anchors for guard in GUARDS if guard.effect != "refused"))
 
 #: The name in explanations of what finds nodes that no kernel takes.
 _UNSUPPORTED = "no kernel"
@@ -88,11 +94,12 @@ def fuse(
 
     @around_large_tensors
     def fused(whole: ModelProto) -> ModelProto:
-        result = with_default_opset(with_inlined(without_calls_of_functions(whole), LostRows.anchors))
+        result = with_default_opset(with_inlined(without_calls_of_functions(whole), _INLINED))
         if repairs and default_opset(result) < _REPAIRED_OPSET:
             result = in_body_opset(result)
         result = with_inferred_types(result, data_prop=True)
         before = count_nodes(result)
+        _refuse_malformed(result)
         with as_value_errors(whole):
             draft = Draft(result)
             result = pipeline.run(draft, passes(repairs, whole.producer_name, check_ids=check_ids))
@@ -116,6 +123,19 @@ def fuse(
     if explain is not None:
         explain(explanations[0])
     return result
+
+
+def _refuse_malformed(model: ModelProto) -> None:
+    """Refuse a model whose nodes lack inputs.
+
+    Raises:
+        ValueError: A node does.
+    """
+    opset = default_opset(model)
+    for node in all_nodes(model.graph.node):
+        if lacks_inputs(node, opset):
+            name = node.name or next(iter(node.output), "")
+            raise ValueError(f"the model is malformed: node {name} ({node.op_type}) has only {len(node.input)} inputs")
 
 
 def with_checked_ids(model: ModelProto) -> ModelProto:

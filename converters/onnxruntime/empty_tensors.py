@@ -52,7 +52,8 @@ class NegativeAxes(Guard):
                 counted = emit.constant([axis % rank for axis in axes])
             else:
                 ranks = emit.op("Shape", emit.op("Shape", graph.tensor(node.input[0])))
-                counted = emit.op("Mod", graph.tensor(node.input[1]), ranks)
+                some = emit.op("Max", ranks, emit.constant(1))  # a scalar has no axes, and 0 divides nothing
+                counted = emit.op("Mod", graph.tensor(node.input[1]), some)
             graph.set_input(node, 1, counted.name)
             return
         assert rank is not None

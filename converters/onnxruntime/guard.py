@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import ClassVar
 
-from onnx import ModelProto, NodeProto, defs
+from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.integer_ranges import IntegerRanges
@@ -15,6 +14,14 @@ from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.tensor import Array
+from onnx_sparse.models.graphs import attribute
+
+#: Operators whose second input is axes.
+_AXES_INPUT = frozenset(f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum")) | {
+    *("ReduceLogSumExp", "ReduceSumSquare"),
+}
+#: Operators whose axis is one of the result, which has one more, or begins after the last.
+_NEW_AXIS = ("OneHot", "Flatten", "Concat")
 
 
 @dataclass(frozen=True)
@@ -68,14 +75,12 @@ class Guard(Rule[Graph]):
 
     def attempt(self, graph: Graph, node: NodeProto) -> Attempt | None:
         """Replace a node, if it has the fault; an opset in which the cure cannot be written is a reason not to."""
-        if not _is_whole(node, graph.opset):
+        if not _has_axes(graph, node):
             return None  # ONNX Runtime refuses it
         try:
             return super().attempt(graph, node)
         except Unsupported as reason:
             return Attempt(self.name, node.name, False, str(reason))
-        except (IndexError, ZeroDivisionError):  # an axis that its input does not have
-            return Attempt(self.name, node.name, False, f"{node.op_type} is malformed")
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """The node, where it may have the fault."""
@@ -86,20 +91,17 @@ class Guard(Rule[Graph]):
         raise NotImplementedError
 
 
-def _is_whole(node: NodeProto, opset: int) -> bool:
-    """Whether a node has the inputs and attributes that its operator must have."""
-    least, most, needed = _needs(node.op_type, opset)
-    return least <= len(node.input) <= most and needed <= {attribute.name for attribute in node.attribute}
-
-
-@cache
-def _needs(op_type: str, opset: int) -> tuple[int, int, frozenset[str]]:
-    """How many inputs an operator must and may have, and which attributes."""
-    try:
-        schema = defs.get_schema(op_type, opset)
-    except defs.SchemaError:
-        return 1, 0, frozenset()  # there is no such operator
-    return schema.min_input, schema.max_input, frozenset(name for name, a in schema.attributes.items() if a.required)
+def _has_axes(graph: Graph, node: NodeProto) -> bool:
+    """Whether the first input has the axes that a node names, as far as its rank is known."""
+    rank = graph.rank(node.input[0]) if node.input else None
+    axes = [*attribute(node, "axes", ())]
+    if node.op_type in _AXES_INPUT and len(node.input) > 1:
+        axes += graph.integers(node.input[1]) or []
+    if rank is None or node.op_type in ("If", "Loop", "Scan"):
+        return True
+    axis = attribute(node, "axis")
+    end = rank + (node.op_type in _NEW_AXIS)
+    return all(-rank <= each < rank for each in axes) and (axis is None or -end <= axis < end)
 
 
 def may_be_empty(graph: Graph, name: str) -> bool:

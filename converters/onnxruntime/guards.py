@@ -59,7 +59,6 @@ from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO, infer_shapes
-from onnx_sparse.rows.input_roles import find_roles
 
 __all__ = ["GUARDS", "Example", "Guard", "guard"]
 
@@ -136,13 +135,8 @@ def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequen
     attempts = _applied(model, _FIRST, Known(), omitted)
     if any(attempt.fired for attempt in attempts) and model.ByteSize() < LARGEST_PROTO:
         model.CopyFrom(infer_shapes(model))
-    try:
-        roles = find_roles(model)
-        sizes = {*positions, *roles.splits, *roles.shapes, *roles.counts, *roles.starts}
-        known = Known(integer_ranges(model, sizes), moved_transpositions(model))
-    except IndexError:  # a node without the inputs that its operator must have, which ONNX Runtime refuses
-        return attempts
-    return attempts + _applied(model, _NUMBERS, known, omitted) + _applied(model, _SHAPES, known, omitted)
+    known = Known(integer_ranges(model, positions), moved_transpositions(model))
+    return attempts + _applied(model, (*_NUMBERS, *_SHAPES), known, omitted)
 
 
 def _applied(

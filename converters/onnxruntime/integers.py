@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto
 
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.onnxruntime.integer_ranges import number_reduced, summands
+from onnx_sparse.converters.onnxruntime.intervals import of_type
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attribute, attributes
+from onnx_sparse.schemas.declaration import DType
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 
 #: Sums of fewer than 2^32 parts of so many bits are exact as doubles, and so are comparisons of these parts.
 _PART_BITS = 21
+
+
+#: The largest integer below which a double has all.
+_EXACT = 1 << 53
+
+
+#: The opset from which on there is a BitwiseAnd.
+_WITH_MASKS = 18
+
+#: So many numbers are multiplied one after the other.
+_FACTORS = 8
 
 
 class DivisionByMinusOne(Guard):
@@ -33,11 +47,14 @@ class DivisionByMinusOne(Guard):
     example = one_node("Div", np.array([-(2**63)]), np.array([-1]), expected=np.array([-(2**63)]))
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """A division by what may be -1; that of shorter integers is right."""
-        dividend, divisor = node.input
-        if graph.dtype(divisor) not in _INTEGERS or dividend in self.known.integers.sizes:
+        """A division of what may be the least integer by what may be -1; that of shorter integers is right."""
+        dtype = graph.dtype(node.input[1])
+        if dtype not in _INTEGERS:
             return False
-        known = graph.constant(divisor)
+        dividend, divisor = (self.known.integers.of(name, dtype) for name in node.input)
+        if dividend.low > of_type(dtype).low or not divisor.low <= -1 <= divisor.high:
+            return False
+        known = graph.constant(node.input[1])
         return known is None or bool((known == -1).any())
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
@@ -54,7 +71,14 @@ class DivisionByMinusOne(Guard):
         graph.replace(node, "Where", [is_minus_one, emit.cast(negative, dividend.dtype), quotient])
 
 
-class WideComparison(Guard):
+class _OfLarge(Guard):
+    """A fault of integers that have more than 32 bits."""
+
+    def _is_large(self, name: str, dtype: DType) -> bool:
+        return not of_type(TensorProto.INT32).includes(self.known.integers.of(name, dtype))
+
+
+class WideComparison(_OfLarge):
     """Max, Min, Clip, Relu and Sign compare the lower halves of int64s with equal upper halves as if they were signed:
     Max of 3000000000 and 5 is 5.
 
@@ -70,9 +94,8 @@ class WideComparison(Guard):
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
         """An operand that may have more than 32 bits."""
         operands = node.input if node.op_type in ("Max", "Min") else node.input[:1]
-        return graph.dtype(node.output[0]) in (0, TensorProto.INT64) and not self.known.integers.large.isdisjoint(
-            operands
-        )
+        dtype = graph.dtype(node.output[0])
+        return dtype in (0, TensorProto.INT64) and any(self._is_large(name, TensorProto.INT64) for name in operands)
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Compare, and choose."""
@@ -102,7 +125,7 @@ class WideComparison(Guard):
         graph.replace(node, "Where", [is_first, chosen, other])
 
 
-class WideExtreme(Guard):
+class WideExtreme(_OfLarge):
     """ReduceMax and ReduceMin of int64 compare lower halves as if they were signed.
 
     The numbers are split into parts of 21 bits, which are compared from the highest down.
@@ -118,7 +141,8 @@ class WideExtreme(Guard):
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
         """An operand that may have more than 32 bits."""
-        return node.input[0] in self.known.integers.large and graph.dtype(node.input[0]) == TensorProto.INT64
+        dtype = graph.dtype(node.input[0])
+        return dtype == TensorProto.INT64 and self._is_large(node.input[0], dtype)
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """The extreme of the highest part, then of the next among those that have it, and so on."""
@@ -142,6 +166,11 @@ class WideExtreme(Guard):
         result = [is_nothing, nothing, _joined(emit, found)]
         if options.get("keepdims", 1):
             graph.replace(node, "Where", result)
+        elif axes is not None and axes.value is None and options.get("noop_with_empty_axes"):
+            # Without axes nothing is reduced, but a Squeeze removes all axes of size 1.
+            shape = emit.shape_of(data)
+            left = emit.op("Compress", shape, emit.op("Not", _is_reduced(emit, shape, axes, is_noop=True)), axis=0)
+            graph.replace(node, "Reshape", [emit.op("Where", *result), left], allowzero=1)
         elif axes is not None:
             graph.replace(node, "Squeeze", [emit.op("Where", *result), axes])
         else:
@@ -162,12 +191,13 @@ class IntegerSum(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """An operand of integers that are neither sizes nor zeros and ones; int64s that may have more than 32 bits."""
-        data, known = node.input[0], self.known.integers
-        dtype = graph.dtype(data)
-        if dtype not in _INTEGERS or data in known.sizes or data in known.counted:
+        """Integers whose sum is not proved to have the bits of a double, or those of its type."""
+        dtype = graph.dtype(node.input[0])
+        if dtype not in _INTEGERS:
             return False
-        return dtype == TensorProto.INT32 or node.op_type != "ReduceSum" or data in known.large
+        added = summands(node.op_type, self.known.integers.of(node.input[0], dtype))
+        total = added.total(_number_reduced(graph, node))
+        return total.magnitude > _EXACT or not of_type(dtype).includes(total) or not of_type(dtype).includes(added)
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Sums of parts of the integers are exact; put together, they wrap."""
@@ -186,7 +216,7 @@ class IntegerSum(Guard):
 class IntegerProduct(Guard):
     """Integers are multiplied as floats, and a product beyond the type's range is its largest number.
 
-    A scatter multiplies instead, which wraps.
+    A scatter multiplies instead, which wraps; few numbers are multiplied one after the other.
     """
 
     name = "product of integers"
@@ -201,49 +231,63 @@ class IntegerProduct(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """An operand of integers that are no sizes."""
-        data = node.input[0]
-        return graph.dtype(data) in _INTEGERS and not {data} & (self.known.integers.sizes | self.known.integers.counted)
+        """Integers whose product is not proved to have the bits of a double, or those of its type."""
+        dtype = graph.dtype(node.input[0])
+        if dtype not in _INTEGERS:
+            return False
+        whole = self.known.integers.of(node.input[0], dtype).product(_number_reduced(graph, node))
+        return whole.magnitude > _EXACT or not of_type(dtype).includes(whole)
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Multiply the elements by a scatter, which wraps, into ones of the shape with kept dimensions."""
         emit = graph.emitter(node)
         data, axes = _operands(graph, node)
-        keep, is_noop = (
-            bool(_options(node).get(name, k)) for name, k in (("keepdims", 1), ("noop_with_empty_axes", 0))
-        )
-        one, every = emit.constant([1]), emit.constant([-1])
+        keep = _options(node).get("keepdims", 1)
+        count = _number_reduced(graph, node)
+        if count and count <= _FACTORS and axes is not None and axes.value is not None and axes.value.size == 1:
+            parts = emit.node(
+                "Split",
+                [data, emit.constant([1] * count)],
+                [data.dtype] * count,
+                axis=data.axis(int(axes.value.item())),
+            )
+            product = reduce(partial(emit.op, "Mul"), parts)
+            graph.bypass(node, (product if keep else emit.op("Squeeze", product, axes)).name)
+            return
         shape = emit.shape_of(data)
-        rank = emit.op("Shape", shape)
-        if axes is None or (axes.shape == (0,) and not is_noop):
-            axes, kept = None, emit.op("Expand", one, rank)
-        elif axes.value is None and not is_noop:
-            raise Unsupported("computed axes of a ReduceProd, where no axes mean all")
-        else:
-            reduced = emit.op("Mod", axes, rank)
-            kept = emit.op("ScatterElements", shape, reduced, emit.op("Expand", one, emit.op("Shape", axes)), axis=0)
-        count = emit.op("ReduceProd", kept, emit.constant([0]), keepdims=1)
-        numbers = emit.op("Range", emit.constant(0), emit.op("Squeeze", count, emit.constant([0])), emit.constant(1))
+        is_reduced = _is_reduced(emit, shape, axes, is_noop=bool(_options(node).get("noop_with_empty_axes", 0)))
+        one, every = emit.constant([1]), emit.constant([-1])
+        kept = emit.op("Where", is_reduced, one, shape)
+        size = emit.op("ReduceProd", kept, emit.constant([0]), keepdims=1)
+        numbers = emit.op("Range", emit.constant(0), emit.scalar(size), emit.constant(1))
         places = emit.op("Expand", emit.op("Reshape", numbers, kept, allowzero=1), shape)
-        ones = emit.op("Expand", emit.like(1, data), count)
-        factors = emit.op("Reshape", data, every)
         product = emit.op(
             "ScatterElements",
-            ones,
+            emit.op("Expand", emit.like(1, data), size),
             emit.op("Reshape", places, every),
-            factors,
+            emit.op("Reshape", data, every),
             dtype=data.dtype,
             axis=0,
             reduction="mul",
         )
-        if keep or axes is not None:
-            product = emit.op("Reshape", product, kept, allowzero=1)
-        if keep:
-            graph.replace(node, "Identity", [product])
-        elif axes is None:
-            graph.replace(node, "Reshape", [product, emit.constant([])])
-        else:
-            graph.replace(node, "Squeeze", [product, axes])
+        target = kept if keep else emit.op("Compress", shape, emit.op("Not", is_reduced), axis=0)
+        graph.replace(node, "Reshape", [product, target], allowzero=1)
+
+
+def _is_reduced(emit: Emitter, shape: Tensor, axes: Tensor | None, *, is_noop: bool) -> Tensor:
+    """Whether each axis is reduced; all are without axes, unless that means none."""
+    rank = emit.op("Shape", shape)
+    every = emit.op("Expand", emit.constant(True, TensorProto.BOOL), rank)
+    if axes is None or (axes.shape == (0,) and not is_noop):
+        return every
+    marks = emit.op("Expand", emit.constant(True, TensorProto.BOOL), emit.op("Shape", axes))
+    # Of a scalar, there is nothing to count from the front, but no division by 0 either.
+    counted = emit.op("Mod", axes, emit.op("Max", rank, emit.constant(1)))
+    found = emit.op("ScatterElements", emit.op("Not", every), counted, marks, axis=0)
+    if axes.value is not None or is_noop:
+        return found
+    has_none = emit.op("Equal", emit.op("Size", axes, shape=()), emit.constant(0))
+    return emit.op("Or", has_none, found)
 
 
 def _operands(graph: Graph, node: NodeProto) -> tuple[Tensor, Tensor | None]:
@@ -255,16 +299,26 @@ def _operands(graph: Graph, node: NodeProto) -> tuple[Tensor, Tensor | None]:
     return data, None if given is None else graph.emitter(node).constant([*given])
 
 
+def _number_reduced(graph: Graph, node: NodeProto) -> int | None:
+    """How many integers a node reduces to one; None if it is not known."""
+    axes = graph.integers(node.input[1]) if len(node.input) > 1 and node.input[1] else attribute(node, "axes", ())
+    is_noop = axes is not None and bool(attribute(node, "noop_with_empty_axes", 0))
+    return number_reduced(graph.shape(node.input[0]), axes or (), is_noop=is_noop)
+
+
 def _options(node: NodeProto) -> dict[str, Any]:
     return {name: value for name, value in attributes(node).items() if name in ("keepdims", "noop_with_empty_axes")}
 
 
 def _parts(emit: Emitter, data: Tensor, count: int) -> list[Tensor]:
     """The parts of int64s, each of 21 bits, the highest first, which has the sign."""
-    mask, base = emit.constant((1 << _PART_BITS) - 1), emit.constant(1 << _PART_BITS)
+    base = emit.constant(1 << _PART_BITS)
+    # The lowest bits are what is left of a division that rounds down; that is slower than a mask.
+    has_masks = emit.kernels_of >= _WITH_MASKS
+    lowest = ("BitwiseAnd", emit.constant((1 << _PART_BITS) - 1)) if has_masks else ("Mod", base)
     parts: list[Tensor] = []
     for _ in range(count - 1):
-        parts.append(emit.op("BitwiseAnd", data, mask, shape=data.shape))
+        parts.append(emit.op(lowest[0], data, lowest[1], shape=data.shape))
         rest = emit.op("Sub", data, parts[-1], shape=data.shape)
         data = emit.op("Div", rest, base, shape=data.shape)
     return [data, *reversed(parts)]

@@ -9,6 +9,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph
 from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.converters.rewriting.well_formed import is_well_formed
 from onnx_sparse.models.graphs import graphs, names_of, subgraphs
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
@@ -66,10 +67,10 @@ def _rewrite(graph: Graph, phases: Sequence[Phase], *, repeated: bool) -> list[A
 
 
 def _sweep(graph: Graph, rules: Phase) -> Iterator[Attempt]:
-    """Offer every node to every rule once."""
+    """Offer every node to every rule once; ONNX Runtime refuses malformed ones."""
     for rule in rules:
         for node in list(graph.nodes):
             is_anchor = node.op_type in rule.anchors and node.domain in KNOWN_DOMAINS
-            attempt = rule.attempt(graph, node) if is_anchor else None
+            attempt = rule.attempt(graph, node) if is_anchor and is_well_formed(node, graph.opset) else None
             if attempt is not None:
                 yield attempt

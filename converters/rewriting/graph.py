@@ -10,6 +10,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, numpy_helper
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.rewriting.well_formed import is_well_formed
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import (
@@ -71,7 +72,7 @@ class Graph:
         self._constants: dict[str, TensorProto] = dict(outer._constants) if outer else {}
         given = {value.name for value in proto.input}  # a caller may give another value for their initializers
         self._constants |= {tensor.name: tensor for tensor in proto.initializer if tensor.name not in given}
-        self._constants |= dict(_constants_of(self.nodes))
+        self._constants |= dict(constants_of(self.nodes))
         self._types: dict[str, tuple[DType, _Dims | None]] = dict(outer._types) if outer else {}
         for value in (*proto.input, *proto.output, *proto.value_info):
             kind = value.type.tensor_type
@@ -121,12 +122,12 @@ class Graph:
     def producer(self, name: str, *op_types: str) -> NodeProto | None:
         """The node that makes a tensor; None if it has none of the given types or is not in this graph.
 
-        Nodes of domains other than ONNX's and this project's are as good as none.
+        Nodes of domains other than ONNX's and this project's, and malformed ones, are as good as none.
         """
         node = self._producers.get(name)
-        if node is None or node.domain not in KNOWN_DOMAINS:
+        if node is None or node.domain not in KNOWN_DOMAINS or (op_types and node.op_type not in op_types):
             return None
-        return node if not op_types or node.op_type in op_types else None
+        return node if is_well_formed(node, self.opset) else None
 
     def constant(self, name: str, *, most: int | None = _SMALL) -> Array | None:
         """The value of a constant; None for anything else, and for what is in other files or has more elements."""
@@ -371,7 +372,7 @@ def _dimension(dim: TensorShapeProto.Dimension) -> int | str | None:
     return None if dim.dim_param in _UNKNOWN_DIMENSIONS else str(dim.dim_param)
 
 
-def _constants_of(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, TensorProto]]:
+def constants_of(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, TensorProto]]:
     """The results of Constant nodes, as tensors."""
     for node in nodes:
         if node.op_type != "Constant" or node.domain not in KNOWN_DOMAINS or len(node.attribute) != 1:

@@ -129,11 +129,11 @@ class Emitter(ABC):
         wide = self.wider(op_type, inputs, dtypes)
         if not wide:
             return self.node(op_type, inputs, dtypes, shapes, **attrs)
-        first = next(t for t in inputs if t is not None)
+        first = next((t for t in inputs if t is not None), None)  # random numbers are made of none
         shape = shapes[0] if shapes else None
-        if op_type == "Relu" and first.dtype not in FLOATS:  # floats do not hold all integers
+        if op_type == "Relu" and first is not None and first.dtype not in FLOATS:  # floats do not hold all integers
             return (self.extreme("Max", first, self.like(0, first), shape),)
-        if op_type in _EXTREMES and first.dtype == TensorProto.UINT64:
+        if op_type in _EXTREMES and first is not None and first.dtype == TensorProto.UINT64:
             return self._extremes_of_uint64(op_type, inputs, dtypes, shapes, attrs)
         variables = [input_variable(op_type, k, self.kernels_of) for k in range(len(inputs))]
         given = [

@@ -83,14 +83,17 @@ class TestNodeCounts:
         assert ours == ["EmbeddingSegments" + {"sum": "Sum", "mean": "Mean", "sqrtn": "SqrtN"}[combiner]]
 
     def test_of_a_lookup_of_rank_3(self):
-        """One SparseReshape merges all dimensions but the last into rows, one Reshape restores them."""
+        """One SparseReshape merges all dimensions but the last into rows, one Reshape restores them.
+
+        Their sizes, which a caller gives, may be any integers: a Split and a Mul, which wraps, multiply them.
+        """
 
         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.int64), TRIPLE[1], tf.TensorSpec([3], tf.int64)])
         def of_rank_3(indices, ids, shape):
             return tf.nn.safe_embedding_lookup_sparse(TABLE, tf.SparseTensor(indices, ids, shape))
 
         model, explanation = explain(of_rank_3)
-        assert len(model.graph.node) == 15 < explanation.source_nodes
+        assert len(model.graph.node) == 17 < explanation.source_nodes
         assert [n.op_type for n in model.graph.node if n.domain == DOMAIN] == ["SparseReshape", "EmbeddingSegmentsMean"]
         assert kinds(model).count("Reshape") == 1
 

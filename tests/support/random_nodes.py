@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError, pipeline
+from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import FLOATS, element_type, numpy_dtype
 
 Rng = np.random.Generator
@@ -40,37 +41,47 @@ class Drawn:
     opset: int = 18
     #: The relative error that different ways to compute it may have.
     tolerance: float = 1e-4
+    #: The nodes, of which the last is the operator's, where there are more.
+    written: Sequence[NodeProto] = ()
 
     def model(self, rng: Rng) -> ModelProto:
         """The node as a model; some sizes of its inputs are not known to it."""
-        given = self._given()
+        given = self.given()
         fed = [name for name in given if name not in self.constants]
-        node = helper.make_node(
-            self.op_type,
-            [name if name in given else "" for name in self.inputs],
-            [f"y{k}" for k in range(self.outputs)],
-            **self.attributes,
-        )
+        nodes = self.nodes()
         known = rng.random() < 0.7
         values = []
         for name in fed:
             dims = [n if known or rng.random() < 0.5 else f"{name}_{k}" for k, n in enumerate(given[name].shape)]
             values.append(helper.make_tensor_value_info(name, element_type(given[name].dtype), dims))
         graph = helper.make_graph(
-            [node],
+            nodes,
             "drawn",
             values,
-            [ValueInfoProto(name=name) for name in node.output],
+            [ValueInfoProto(name=name) for name in nodes[-1].output if name],
             [numpy_helper.from_array(given[name], name) for name in given if name in self.constants],
         )
-        model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", self.opset)])
+        model = helper.make_model(
+            graph,
+            ir_version=10,
+            opset_imports=[helper.make_opsetid("", self.opset), helper.make_opsetid(DOMAIN, OPSET_VERSION)],
+        )
         return onnx.shape_inference.infer_shapes(model)
+
+    def nodes(self) -> list[NodeProto]:
+        """The node, after those before it."""
+        if self.written:
+            return [*self.written]
+        names = [name if value is not None else "" for name, value in self.inputs.items()]
+        outputs = [f"y{k}" for k in range(self.outputs)]
+        return [helper.make_node(self.op_type, names, outputs, **self.attributes)]
 
     def feeds(self) -> dict[str, Array]:
         """What to run the model on."""
-        return {name: value for name, value in self._given().items() if name not in self.constants}
+        return {name: value for name, value in self.given().items() if name not in self.constants}
 
-    def _given(self) -> dict[str, Array]:
+    def given(self) -> dict[str, Array]:
+        """The operands, by name."""
         return {name: np.asarray(value) for name, value in self.inputs.items() if value is not None}
 
 
@@ -111,7 +122,98 @@ def pick(rng: Rng, *choices: Any) -> Any:
     return choices[int(rng.integers(len(choices)))]
 
 
-def resize(rng: Rng) -> Drawn:
+#: The operators of each family.
+POOLS = ("MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool")
+CONVOLUTIONS = ("Conv", "ConvTranspose")
+REDUCTIONS = tuple(f"Reduce{kind}" for kind in ("Sum", "Max", "Min", "Mean", "Prod", "L1", "L2", "SumSquare"))
+ARG_EXTREMES = ("ArgMax", "ArgMin")
+_TWO = ("Add", "Sub", "Mul", "Mod", "Equal", "Less", "Greater", "LessOrEqual", "Max", "Min", "PRelu", "BitwiseXor")
+_ONE = (
+    "Abs",
+    "Neg",
+    "Sign",
+    "Relu",
+    "Sqrt",
+    "Exp",
+    "Floor",
+    "Round",
+    "Sin",
+    "Cos",
+    "Tanh",
+    "Sigmoid",
+    "Erf",
+    "HardSigmoid",
+    "HardSwish",
+    "Elu",
+    "Selu",
+    "Softplus",
+    "Softsign",
+    "Mish",
+    "IsNaN",
+    "IsInf",
+    "Not",
+    "Atan",
+    "Sinh",
+    "LeakyRelu",
+    "ThresholdedRelu",
+    "Celu",
+    "Reciprocal",
+    "BitwiseNot",
+    "NonZero",
+)
+ELEMENTWISE = (*_TWO, *_ONE, "Pow", "Clip", "Where")
+MOVES = (
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "ScatterElements",
+    "ScatterND",
+    "Expand",
+    "Tile",
+    "Transpose",
+    "Slice",
+    "Concat",
+    "Trilu",
+    "DepthToSpace",
+    "SpaceToDepth",
+    "ReverseSequence",
+    "Compress",
+    "CumSum",
+    "Split",
+    "Reshape",
+    "OneHot",
+    "Unique",
+)
+NORMALIZATIONS = (
+    "LayerNormalization",
+    "InstanceNormalization",
+    "BatchNormalization",
+    "LRN",
+    "Softmax",
+    "LogSoftmax",
+    "Hardmax",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+)
+PRODUCTS = (
+    "MatMul",
+    "Gemm",
+    "Einsum",
+    "GridSample",
+    "RoiAlign",
+    "Col2Im",
+    "Range",
+    "EyeLike",
+    "Mean",
+    "Sum",
+    "BitShift",
+    "NonMaxSuppression",
+    "Det",
+)
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def resize(rng: Rng, op_type: str = "Resize") -> Drawn:
     rank, mode = int(rng.integers(1, 6)), pick(rng, "nearest", "linear", "cubic")
     opset = int(pick(rng, 11, 13, 18, 19))
     floats = [dtype for dtype in types_of("Resize", opset) if dtype in FLOATS]
@@ -138,8 +240,8 @@ def resize(rng: Rng) -> Drawn:
     return Drawn("Resize", inputs, attributes, ("roi", "scales", "sizes"), opset=opset, tolerance=1e-3)
 
 
-def pool(rng: Rng) -> Drawn:
-    op_type = pick(rng, "MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool")
+def pool(rng: Rng, op_type: str = "") -> Drawn:
+    op_type = op_type or pick(rng, *POOLS)
     rank = int(rng.integers(2 if op_type.startswith("Global") else 3, 8))
     opset = int(pick(rng, 12, 18, 22))
     x = values(rng, pick(rng, *types_of(op_type, opset)), [1, 2, *[3] * (rank - 2)])
@@ -149,15 +251,15 @@ def pool(rng: Rng) -> Drawn:
     return Drawn(op_type, {"x": x}, attributes, opset=opset)
 
 
-def conv(rng: Rng) -> Drawn:
-    op_type, rank, group = pick(rng, "Conv", "ConvTranspose"), int(rng.integers(3, 7)), int(pick(rng, 1, 2))
+def conv(rng: Rng, op_type: str = "") -> Drawn:
+    op_type, rank, group = op_type or pick(rng, *CONVOLUTIONS), int(rng.integers(3, 7)), int(pick(rng, 1, 2))
     dtype, opset = pick(rng, *types_of("Conv", 22)), 22
     x = values(rng, dtype, [1, 4, *[4] * (rank - 2)])
     w = values(rng, dtype, [4, 4 // group, *[2] * (rank - 2)])
     return Drawn(op_type, {"x": x, "w": w}, {"group": group}, ("w",), opset=opset, tolerance=1e-3)
 
 
-def pad(rng: Rng) -> Drawn:
+def pad(rng: Rng, op_type: str = "Pad") -> Drawn:
     rank, opset = int(rng.integers(1, 6)), int(pick(rng, 13, 18, 19, 21))
     dtype = pick(rng, *(t for t in types_of("Pad", opset) if t != TensorProto.STRING))
     mode = pick(rng, "constant", "edge", "reflect", *(["wrap"] if opset >= 19 else []))
@@ -168,8 +270,8 @@ def pad(rng: Rng) -> Drawn:
     return Drawn("Pad", inputs, {"mode": mode}, ("pads",), opset=opset)
 
 
-def reduction(rng: Rng) -> Drawn:
-    op_type = pick(rng, *(f"Reduce{kind}" for kind in ("Sum", "Max", "Min", "Mean", "Prod", "L1", "L2", "SumSquare")))
+def reduction(rng: Rng, op_type: str = "") -> Drawn:
+    op_type = op_type or pick(rng, *REDUCTIONS)
     opset = int(pick(rng, 13, 18, 20)) if op_type != "ReduceSum" else int(pick(rng, 13, 18))
     dtype = pick(rng, *types_of(op_type, opset))
     rank = int(rng.integers(1, 5))
@@ -184,27 +286,23 @@ def reduction(rng: Rng) -> Drawn:
     return Drawn(op_type, inputs, attributes, ("axes",), opset=opset, tolerance=1e-2)
 
 
-def arg_extreme(rng: Rng) -> Drawn:
-    op_type, rank = pick(rng, "ArgMax", "ArgMin"), int(rng.integers(1, 5))
+def arg_extreme(rng: Rng, op_type: str = "") -> Drawn:
+    op_type, rank = op_type or pick(rng, *ARG_EXTREMES), int(rng.integers(1, 5))
     x = values(rng, pick(rng, *types_of(op_type, 13)), shape_of(rng, rank), wide=True)
     attributes = {"axis": int(rng.integers(-rank, rank)), "keepdims": int(pick(rng, 0, 1)),
                   "select_last_index": int(pick(rng, 0, 1))}  # fmt: skip
     return Drawn(op_type, {"x": x}, attributes, opset=18)
 
 
-def top_k(rng: Rng) -> Drawn:
+def top_k(rng: Rng, op_type: str = "TopK") -> Drawn:
     opset, rank = int(pick(rng, 11, 18, 24)), int(rng.integers(1, 4))
     x = values(rng, pick(rng, *types_of("TopK", opset)), [4] * rank, wide=True)
     attributes = {"axis": int(rng.integers(-rank, rank)), "largest": int(pick(rng, 0, 1))}
     return Drawn("TopK", {"x": x, "k": i64(int(rng.integers(1, 4)))}, attributes, ("k",), outputs=2, opset=opset)
 
 
-def elementwise(rng: Rng) -> Drawn:
-    two = ("Add", "Sub", "Mul", "Mod", "Equal", "Less", "Greater", "LessOrEqual", "Max", "Min", "PRelu", "BitwiseXor")
-    one = ("Abs", "Neg", "Sign", "Relu", "Sqrt", "Exp", "Floor", "Round", "Sin", "Cos", "Tanh", "Sigmoid", "Erf",
-           "HardSigmoid", "HardSwish", "Elu", "Selu", "Softplus", "Softsign", "Mish", "IsNaN", "IsInf", "Not", "Atan",
-           "Sinh", "LeakyRelu", "ThresholdedRelu", "Celu", "Reciprocal", "BitwiseNot", "NonZero")  # fmt: skip
-    op_type = pick(rng, *two, *one, "Pow", "Clip", "Where")
+def elementwise(rng: Rng, op_type: str = "") -> Drawn:
+    op_type = op_type or pick(rng, *ELEMENTWISE)
     opset = int(pick(rng, 13, 18, 22)) if not op_type.startswith(("Bitwise", "Mish")) else 18
     if op_type == "HardSwish" and opset < 14:
         opset = 18
@@ -215,7 +313,7 @@ def elementwise(rng: Rng) -> Drawn:
         x = np.abs(x) + np.array(0.5, x.dtype)
     inputs: dict[str, Array | None] = {"x": x}
     attributes: dict[str, Any] = {}
-    if op_type in two:
+    if op_type in _TWO:
         inputs["z"] = values(rng, dtype, shape, wide=op_type in ("Less", "Max", "Min"))
     if op_type == "Mod":
         inputs["z"] = np.where(inputs["z"] == 0, np.ones((), x.dtype), inputs["z"]).astype(x.dtype)
@@ -232,10 +330,8 @@ def elementwise(rng: Rng) -> Drawn:
     return Drawn(op_type, inputs, attributes, opset=opset, tolerance=1e-2)
 
 
-def moving(rng: Rng) -> Drawn:
-    op_type = pick(rng, "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "Expand", "Tile",
-                   "Transpose", "Slice", "Concat", "Trilu", "DepthToSpace", "SpaceToDepth", "ReverseSequence",
-                   "Compress", "CumSum", "Split", "Reshape", "OneHot", "Unique")  # fmt: skip
+def moving(rng: Rng, op_type: str = "") -> Drawn:
+    op_type = op_type or pick(rng, *MOVES)
     opset = 18
     variable = {"OneHot": "T3"}.get(op_type)
     dtype = pick(rng, *types_of(op_type, opset, variable))
@@ -275,9 +371,8 @@ def moving(rng: Rng) -> Drawn:
     return Drawn(op_type, {"x": x, **others}, attributes, constants, outputs=count, opset=opset)
 
 
-def normalization(rng: Rng) -> Drawn:
-    op_type = pick(rng, "LayerNormalization", "InstanceNormalization", "BatchNormalization", "LRN", "Softmax",
-                   "LogSoftmax", "Hardmax", "LpNormalization", "MeanVarianceNormalization")  # fmt: skip
+def normalization(rng: Rng, op_type: str = "") -> Drawn:
+    op_type = op_type or pick(rng, *NORMALIZATIONS)
     opset = int(pick(rng, 18, 22))
     rank = 4 if op_type == "MeanVarianceNormalization" else int(rng.integers(2, 6))
     dtype = pick(rng, *types_of(op_type, opset))
@@ -297,9 +392,8 @@ def normalization(rng: Rng) -> Drawn:
     return Drawn(op_type, {"x": x}, attributes, opset=opset, tolerance=2e-2)
 
 
-def products(rng: Rng) -> Drawn:
-    op_type = pick(rng, "MatMul", "Gemm", "Einsum", "GridSample", "RoiAlign", "Col2Im", "Range", "EyeLike", "Mean",
-                   "Sum", "BitShift", "NonMaxSuppression", "Det")  # fmt: skip
+def products(rng: Rng, op_type: str = "") -> Drawn:
+    op_type = op_type or pick(rng, *PRODUCTS)
     opset = 16 if op_type == "RoiAlign" else int(pick(rng, 18, 22)) if op_type not in ("Range",) else 18
     dtype = pick(rng, *(types_of(op_type, opset) if op_type != "NonMaxSuppression" else [TensorProto.FLOAT]))
     a, b = values(rng, dtype, [3, 4]), values(rng, dtype, [4, 2])
@@ -345,8 +439,9 @@ def products(rng: Rng) -> Drawn:
     return Drawn(op_type, {"b": boxes, "s": scores, "m": most, "i": iou}, opset=opset)
 
 
-def recurrent(rng: Rng) -> Drawn:
-    op_type, gates = pick(rng, ("LSTM", 4), ("GRU", 3), ("RNN", 1))
+def recurrent(rng: Rng, op_type: str = "") -> Drawn:
+    op_type = op_type or pick(rng, *GATES)
+    gates = GATES[op_type]
     opset, layout = int(pick(rng, 14, 22)), int(pick(rng, 0, 1))
     dtype = pick(rng, *types_of(op_type, opset))
     x = values(rng, dtype, [2, 3, 4])
@@ -355,9 +450,23 @@ def recurrent(rng: Rng) -> Drawn:
                  opset=opset, tolerance=5e-2)  # fmt: skip
 
 
-FAMILIES: tuple[Callable[[Rng], Drawn], ...] = (
+FAMILIES: tuple[Callable[..., Drawn], ...] = (
     resize, pool, conv, pad, reduction, arg_extreme, top_k, elementwise, moving, normalization, products, recurrent,
 )  # fmt: skip
+
+#: The family of each operator.
+FAMILY_OF: dict[str, Callable[..., Drawn]] = {
+    **{"Resize": resize, "Pad": pad, "TopK": top_k},
+    **dict.fromkeys(POOLS, pool),
+    **dict.fromkeys(CONVOLUTIONS, conv),
+    **dict.fromkeys(REDUCTIONS, reduction),
+    **dict.fromkeys(ARG_EXTREMES, arg_extreme),
+    **dict.fromkeys(ELEMENTWISE, elementwise),
+    **dict.fromkeys(MOVES, moving),
+    **dict.fromkeys(NORMALIZATIONS, normalization),
+    **dict.fromkeys(PRODUCTS, products),
+    **dict.fromkeys(GATES, recurrent),
+}
 
 
 def convert(model: ModelProto) -> ModelProto:
@@ -389,7 +498,7 @@ def outcome(drawn: Drawn, rng: Rng) -> str:
 
 
 #: Operators of which the evaluator's results have another shape, or another element type, than ONNX says.
-_WRONG_REFERENCES = ("GlobalMaxPool", "ReduceSumSquare", "Det")
+_WRONG_REFERENCES = ("GlobalMaxPool", "ReduceSumSquare", "Det", "AffineGrid")
 
 
 def reference(drawn: Drawn, model: ModelProto) -> list[Array]:

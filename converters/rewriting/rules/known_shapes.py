@@ -10,6 +10,7 @@ from onnx import NodeProto
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
+from onnx_sparse.models.graphs import attribute
 
 _FAR = 10**9  # tf2onnx's end of a slice without an end
 
@@ -46,7 +47,8 @@ class SameShape(Rule[Graph]):
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """A Reshape to the sizes of its input."""
         before, after = shape_sizes(graph, node.input[0]), sizes(graph, node.input[1])
-        return None if before is None or after is None or not _keeps(before, after) else {}
+        copies = not attribute(node, "allowzero", 0)
+        return None if before is None or after is None or not _keeps(before, after, copies=copies) else {}
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Pass the input on."""
@@ -132,8 +134,9 @@ def _is_same(before: list[Size], after: list[Size]) -> bool:
     return len(before) == len(after) and len(others) == len(after) - 1 and all(others)
 
 
-def _keeps(before: list[Size], after: list[Size]) -> bool:
-    """Whether a Reshape target is the input's shape; a 0 in it copies the dimension at its position."""
+def _keeps(before: list[Size], after: list[Size], *, copies: bool) -> bool:
+    """Whether a Reshape target is the input's shape, where a 0 may copy the dimension at its position."""
     if _is_same(before, after):
         return True
-    return len(before) == len(after) and all(b in (a, size_of(0)) for a, b in zip(before, after, strict=True))
+    is_copy = copies and len(before) == len(after)
+    return is_copy and all(b in (a, size_of(0)) for a, b in zip(before, after, strict=True))

@@ -223,7 +223,7 @@ def lost_rows(model: ModelProto) -> list[tuple[str, str]]:
         copy = with_inlined(without_calls_of_functions(model), LostRows.anchors)
         if len(copy.functions) < len(model.functions):
             copy = with_inferred_types(copy, data_prop=True)
-        attempts = rewrite(copy, [[KnownBranch()], [LostRows(producer=model.producer_name)]])
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):  # not what its nodes need
+    except ValueError:  # a function has no name or cannot be inlined
         return []
+    attempts = rewrite(copy, [[KnownBranch()], [LostRows(producer=model.producer_name)]])
     return [(attempt.node, attempt.reason) for attempt in attempts if attempt.rule == LostRows.name]

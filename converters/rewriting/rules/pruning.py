@@ -9,6 +9,9 @@ from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.models.graphs import attribute
 
+#: What makes positions of a mask.
+_POSITIONS = ("NonZero", "Transpose", "Reshape", "Squeeze", "Cast", "Identity")
+
 _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 
 
@@ -113,7 +116,7 @@ class KeepOnce(Rule[Graph]):
 
 
 class AndTrue(Rule[Graph]):
-    """`And(mask, true for every entry)` becomes the mask. There are as many values as weights."""
+    """`And(mask, true for every entry)` becomes the mask, which chooses entries. Equal."""
 
     name = "and-true"
     anchors = ("And",)
@@ -128,11 +131,33 @@ class AndTrue(Rule[Graph]):
         return None
 
     def check(self, graph: Graph, node: NodeProto, mask: str, other: str) -> str | None:
-        """Both must be vectors."""
+        """Both must be vectors, of one size, or the result choose what has the size of the first: else that fails."""
         if graph.rank(mask) != 1 or graph.rank(other) != 1:
             return "the masks are not vectors, so one might be broadcast to the other"
+        if not _chooses_tested(graph, node.output[0], mask):
+            return "the masks may have different sizes, so one might be broadcast to the other"
         return None
 
     def rewrite(self, graph: Graph, node: NodeProto, mask: str, **_: object) -> None:
         """Pass the mask on."""
         graph.bypass(node, mask)
+
+
+def _chooses_tested(graph: Graph, result: str, mask: str) -> bool:
+    """Whether a mask of tested entries chooses, and nothing else, and these entries among others."""
+    test = graph.producer(mask, *_COMPARISONS)
+    chosen: list[str] = []
+    waiting = [result]
+    while waiting:
+        name = waiting.pop()
+        users = graph.users(name)
+        if name in graph.outputs or not users:
+            return False
+        for user in users:
+            if user.op_type in ("Compress", "Gather") and user.input[1] == name:
+                chosen.append(user.input[0])
+            elif user.op_type in _POSITIONS:
+                waiting.append(user.output[0])
+            else:
+                return False
+    return test is not None and graph.without_casts(test.input[0]) in map(graph.without_casts, chosen)

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_sparse import InferenceSession
+from onnx_sparse import InferenceSession, fuse
 from onnx_sparse.converters.onnxruntime.guards import GUARDS, guard
 
 VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
@@ -83,3 +83,22 @@ def test_malformed_nodes_stay(kind):
             given.append(helper.make_tensor_value_info("s", TensorProto.INT64, []))
             output = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
             guard(helper.make_model(helper.make_graph([node], "malformed", given, output)))
+
+
+def test_others_are_guarded_next_to_a_malformed_node():
+    text = """
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (int64[n] x, int64[n] d) => (int64[n] y, int64 z) { y = Div (x, d) z = CumSum () }"""
+    attempts = guard(onnx.parser.parse_model(text))
+    assert [attempt.rule for attempt in attempts if attempt.fired] == ["integer division"]
+
+
+def test_functions_are_guarded():
+    """In a file, what may end the process is found in functions, too."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 18, "local" : 1]>
+    g (int64[n] x, int64[n] d) => (int64[n] y) { y = local.quotient (x, d) }
+    <domain: "local", opset_import: ["" : 18]> quotient (x, d) => (y) { y = Div (x, d) }"""
+    session = InferenceSession(fuse(onnx.parser.parse_model(text)))
+    (got,) = session.run(None, {"x": np.array([-(2**63), 7]), "d": np.array([-1, 2])})
+    assert got.tolist() == [-(2**63), 3]

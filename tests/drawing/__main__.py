@@ -1,0 +1,39 @@
+"""Draws graphs around every anchor of every guard and rule, and compares what becomes of them with a judge.
+
+    python -m drawing --graphs 10000 --seed 1        (in the folder tests)
+    python -m drawing --case "IntegerSum of ReduceSum" --graphs 500
+
+Exit 0: no graph ended the process or differed, and ONNX Runtime took each. What a pass refuses is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from drawing.engine import cases, examine
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m drawing", description=__doc__)
+    parser.add_argument("--case", default="", help="a part of `RULE of ANCHOR`; all when omitted")
+    parser.add_argument("--graphs", type=int, default=2000, help="how many graphs")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--show", action="store_true", help="show what was refused or had no judge, and what never fired"
+    )
+    options = parser.parse_args()
+    report = examine(options.case, options.seed, options.seed + options.graphs)
+    for line in report.found:
+        print(line)
+    if options.show:
+        for reason, count in report.refused.most_common():
+            print(count, reason)
+        print("never fired:", sorted(case for case in report.drawn if not report.fired[case]))
+        print("always fired:", sorted(case for case, count in report.drawn.items() if count == report.fired[case]))
+    print(f"{sum(report.outcomes.values())} graphs of {len(cases(options.case))} generators: {dict(report.outcomes)}")
+    return bool(report.found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""The right answers of operators of which onnx's evaluator has none or a wrong one; `judge` names what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnxruntime
+from support.random_nodes import Array, Drawn, reference
+
+from onnx_sparse import InferenceSession
+from onnx_sparse.schemas import DOMAIN
+
+_INTEGERS = "iu"
+_RANDOM = ("Random", "Bernoulli", "Multinomial")
+
+
+def _quotient(drawn: Drawn) -> Array:
+    """Division that truncates, and wraps for the least integer by -1."""
+    one, other = drawn.given().values()
+    if one.dtype.kind not in _INTEGERS:
+        return one / other
+    with np.errstate(all="ignore"):
+        negative = np.where(other == -1, np.negative(one), one)
+        safe = np.where(other == -1, 1, other).astype(other.dtype)
+        return (negative - np.fmod(negative, safe)) // safe
+
+
+def _remainder(drawn: Drawn) -> Array:
+    one, other = drawn.given().values()
+    compute = np.fmod if drawn.attributes.get("fmod") else np.mod
+    if one.dtype.kind not in _INTEGERS:
+        return compute(one, other)
+    safe = np.where(other == -1, 1, other).astype(other.dtype)
+    return compute(one, safe)
+
+
+def _reduced(drawn: Drawn) -> Array:
+    """Reductions of integers wrap; the extremes of nothing are the ends of the type."""
+    data = drawn.given()["x"]
+    axes = drawn.given().get("axes", drawn.attributes.get("axes"))
+    keep = bool(drawn.attributes.get("keepdims", 1))
+    given = None if axes is None or len(axes) == 0 else tuple(int(axis) for axis in axes)
+    if (axes is None or len(axes) == 0) and drawn.attributes.get("noop_with_empty_axes"):
+        given = ()
+    options = {"axis": given, "keepdims": keep}
+    with np.errstate(all="ignore"):
+        if drawn.op_type in ("ReduceMax", "ReduceMin"):
+            least = drawn.op_type == "ReduceMax"
+            if data.dtype.kind in _INTEGERS:
+                limits = np.iinfo(data.dtype)
+                start = limits.min if least else limits.max
+            else:
+                start = -np.inf if least else np.inf
+            return np.asarray((np.max if least else np.min)(data, initial=np.array(start, data.dtype), **options))
+        if drawn.op_type == "ReduceProd":
+            return np.asarray(np.prod(data, dtype=data.dtype, **options))
+        data = {"ReduceL1": np.abs, "ReduceSumSquare": np.square}.get(drawn.op_type, np.asarray)(data)
+        return np.asarray(np.sum(data, dtype=data.dtype, **options))
+
+
+def _place(drawn: Drawn) -> Array:
+    """The place of the first extreme, or of the last one; a NaN is one."""
+    data, axis = drawn.given()["x"], drawn.attributes.get("axis", 0)
+    find = np.argmax if drawn.op_type == "ArgMax" else np.argmin
+    if drawn.attributes.get("select_last_index"):
+        return (
+            data.shape[axis] - 1 - find(np.flip(data, axis), axis, keepdims=bool(drawn.attributes.get("keepdims", 1)))
+        )
+    return find(data, axis, keepdims=bool(drawn.attributes.get("keepdims", 1)))
+
+
+#: The judges of integers, and of operators with a NaN.
+_OWN: dict[str, Callable[[Drawn], Array]] = {
+    "Div": _quotient,
+    "Mod": _remainder,
+    **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare"), _reduced),
+    "ArgMax": _place,
+    "ArgMin": _place,
+}
+
+
+def judge(drawn: Drawn) -> Sequence[Array]:
+    """The right answers of drawn nodes: numpy's for some operators that stand alone, else those of onnx's
+    evaluator; of the domain's operators, those of their kernels, without any optimization.
+    """
+    if drawn.op_type.startswith(_RANDOM):
+        raise ValueError("it draws at random")
+    own = _OWN.get(drawn.op_type)
+    if own is not None and not drawn.written:
+        return [own(drawn)]
+    model = drawn.model(np.random.default_rng(0))
+    if any(node.domain == DOMAIN for node in drawn.nodes()):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return InferenceSession(model, options).run(None, drawn.feeds())
+    return reference(drawn, model)

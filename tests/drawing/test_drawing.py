@@ -1,0 +1,67 @@
+"""Every anchor of every guard and rule has what draws graphs around it; a few of each are run and compared.
+
+`python -m drawing` in the folder `tests` draws as many as you like.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drawing.declaration import DRAWN_ELSEWHERE, GENERATORS, missing, unknown
+from drawing.engine import cases, every_rule, examine, outcome
+from onnx_sparse.converters.onnxruntime import integers
+
+_CONVERTERS = Path(__file__).resolve().parent.parent / "converters"
+
+
+def test_every_anchor_is_drawn():
+    assert cases()
+    assert missing(every_rule()) == []
+    assert unknown(every_rule()) == []
+    names = {rule.__name__ for rule in every_rule()}
+    drawn_here = {rule.__name__ for rule, _ in GENERATORS}
+    assert names >= DRAWN_ELSEWHERE.keys()
+    assert not drawn_here & DRAWN_ELSEWHERE.keys()
+    assert all((_CONVERTERS / name).is_file() for name in DRAWN_ELSEWHERE.values())
+
+
+@pytest.mark.parametrize("chosen", ["MissingKernel", "!MissingKernel"])
+def test_a_few_graphs_of_each_generator(chosen):
+    """Most are of values and shapes, whose proofs depend on where an operand comes from."""
+    rounds = 1 if chosen == "MissingKernel" else 4
+    report = examine(chosen, 0, rounds * len(cases(chosen)))
+    assert report.found == []
+    assert report.outcomes["equal"] > 0.7 * sum(report.outcomes.values())
+
+
+def test_a_fault_of_a_guard_is_found(monkeypatch):
+    """A guard of sums that forgets int32 is found by a few graphs of it."""
+    rule = integers.IntegerSum
+    monkeypatch.setattr(rule, "may_fail", lambda *_: False)
+    wrong = 0
+    for seed, (kind, anchor, generator) in enumerate(25 * cases("IntegerSum of ReduceSum")):
+        rng = np.random.default_rng(seed)
+        said, _, _ = outcome(generator(rng, anchor), kind, rng)
+        wrong += said != "equal"
+    assert wrong
+
+
+def test_an_anchor_without_a_generator_is_found(monkeypatch):
+    monkeypatch.setattr(integers.IntegerProduct, "anchors", ("ReduceProd", "ReduceLogSum"))
+    assert missing(every_rule()) == ["IntegerProduct of ReduceLogSum"]
+
+
+def test_an_error_of_a_generator_is_told(monkeypatch):
+    """An internal error of a guard is found, and not taken for a malformed model."""
+
+    def broken(*_: object) -> bool:
+        raise IndexError("an error of ours")
+
+    monkeypatch.setattr(integers.IntegerSum, "may_fail", broken)
+    (kind, anchor, generator), *_ = cases("IntegerSum of ReduceSum")
+    rng = np.random.default_rng(0)
+    with pytest.raises(IndexError, match="an error of ours"):
+        outcome(generator(rng, anchor), kind, rng)
