@@ -54,8 +54,12 @@ from onnx_sparse.converters.onnxruntime.products import (
 from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, RankOfImage
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, NegativeResizedAxes, ResizedAxes
+from onnx_sparse.converters.onnxruntime.sampling import FarPlaces
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
+from onnx_sparse.converters.onnxruntime.sigmoid import SmallSigmoid
+from onnx_sparse.converters.onnxruntime.slices import BackwardSliceFromBefore, BackwardSliceToTheLargest
 from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
+from onnx_sparse.converters.onnxruntime.unique import EachNaN, OneNaN
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
@@ -74,6 +78,7 @@ _FIRST: tuple[type[Guard], ...] = (
     ScanAxes,
     ScanOfNoSteps,
     BatchFirst,
+    FarPlaces,
     RankOfImage,
     NegativeResizedAxes,
     NearestOfOtherTypes,
@@ -86,6 +91,7 @@ _FIRST: tuple[type[Guard], ...] = (
 
 #: Guards of numbers, then those of shapes: the first write reductions.
 _NUMBERS: tuple[type[Guard], ...] = (
+    SmallSigmoid,
     DivisionByMinusOne,
     WideComparison,
     WideExtreme,
@@ -102,6 +108,8 @@ _SHAPES: tuple[type[Guard], ...] = (
     InferredSize,
     EqualParts,
     EmptySlices,
+    OneNaN,
+    EachNaN,
     DepthOfZero,
     TransposedProduct,
     EmptyBatch,
@@ -111,6 +119,8 @@ _SHAPES: tuple[type[Guard], ...] = (
     PlacesInScalar,
     NoRows,
     ShortInput,
+    BackwardSliceToTheLargest,
+    BackwardSliceFromBefore,
 )
 
 #: Every known fault.
