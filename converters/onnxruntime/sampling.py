@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, TensorProto
 
+from onnx_sparse.converters.kernels.forms import is_refused
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
-from onnx_sparse.converters.onnxruntime.node_forms import mode_of
+from onnx_sparse.converters.onnxruntime.node_forms import form_of, mode_of
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attribute, attributes
+from onnx_sparse.schemas.declaration import FLOATS
 
 #: In an image of one pixel, too, no pixel beside a place so far off is inside; places this near have digits left.
 _FAR = 8.0
@@ -48,7 +50,10 @@ class FarPlaces(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """Places that may be far."""
+        """Places that may be far, where there is a kernel."""
+        form = form_of(graph, node)
+        if graph.dtype(node.input[0]) not in FLOATS or (form is not None and is_refused(form)):
+            return False
         places = graph.constant(node.input[1])
         return places is None or not bool((np.abs(places) <= _FAR).all())
 
