@@ -63,10 +63,8 @@ class FarPlaces(Guard):
         image, places = map(graph.tensor, node.input)
         padding, mode = attribute(node, "padding_mode", b"zeros"), mode_of(node)
         is_aligned = bool(attribute(node, "align_corners", 0))
-        if padding == b"reflection":
-            near = _reflected(emit, image, places, is_aligned, is_cubic=mode == "cubic")
-        else:
-            near = _clipped(emit, places)
+        is_reflected = padding == b"reflection"
+        near = _reflected(emit, image, places, is_aligned, mode) if is_reflected else _clipped(emit, places)
         if (padding != b"zeros" and mode != "cubic") or (mode == "nearest" and not is_aligned):
             graph.replace(node, "GridSample", [image, near], **given)
             return
@@ -119,7 +117,7 @@ def _clipped(emit: Emitter, places: Tensor) -> Tensor:
     return emit.op("Where", is_above, near, lowest, shape=places.shape)
 
 
-def _reflected(emit: Emitter, image: Tensor, places: Tensor, is_aligned: bool, *, is_cubic: bool) -> Tensor:
+def _reflected(emit: Emitter, image: Tensor, places: Tensor, is_aligned: bool, mode: str) -> Tensor:
     """Far places, reflected at -1 and 1 until they are between; what is not finite is -1."""
     pixels, span = _from_edge(emit, image, places, is_aligned)
     zero, one, two = (emit.like(number, places) for number in (0, 1, 2))
@@ -129,11 +127,12 @@ def _reflected(emit: Emitter, image: Tensor, places: Tensor, is_aligned: bool, *
     rest = emit.op("Sub", far, emit.op("Mul", turns, both))
     inside = emit.op("Min", rest, emit.op("Sub", both, rest))
     inside = emit.op("Where", emit.op("Greater", inside, zero), inside, zero)
-    if is_cubic and not is_aligned:  # beyond the digits of halves, a place is one pixel
+    if mode == "cubic" and not is_aligned:  # beyond the digits of halves, a place is one pixel
         half, most = emit.like(0.5, places), emit.like(_WHOLE.get(places.dtype, 2.0**7), places)
         pixel = emit.op("Floor", emit.op("Sub", inside, half))
         pixel = emit.op("Add", emit.op("Where", emit.op("Greater", pixel, zero), pixel, zero), half)
         inside = emit.op("Where", emit.op("Less", far, most), inside, pixel)
     inside = emit.op("Sub", emit.op("Div", emit.op("Mul", inside, two), span), one)
-    is_near = emit.op("LessOrEqual", emit.op("Abs", places), emit.like(_FAR, places), shape=places.shape)
+    most = emit.like(1.0 if mode == "nearest" else _FAR, places)  # a place is reflected before it is rounded
+    is_near = emit.op("LessOrEqual", emit.op("Abs", places), most, shape=places.shape)
     return emit.op("Where", is_near, places, inside, shape=places.shape)

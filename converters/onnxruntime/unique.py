@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto
+from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.onnxruntime.nan_branches import replace_if_nan
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.graph_emitter import GraphEmitter, value_info
-from onnx_sparse.models.graphs import attribute, attributes
+from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import FLOATS
 
 _NAN = np.nan
@@ -23,8 +23,8 @@ _INT64 = TensorProto.INT64
 class _NaNAmongValues(Guard):
     """A Unique of floats.
 
-    The sum of all elements is NaN if one is, and costs little. Only then each element is compared as a pair: whether,
-    or which, NaN it is, and a number. Pairs have an order, in which NaN is last.
+    Where there is a NaN, each element is compared as a pair: whether, or which, NaN it is, and a number. Pairs have an
+    order, in which NaN is last.
     """
 
     anchors = ("Unique",)
@@ -36,27 +36,8 @@ class _NaNAmongValues(Guard):
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Choose pairs where there is a NaN."""
-        emit, data = graph.emitter(node), graph.tensor(node.input[0])
-        has_nan = emit.op("IsNaN", emit.op("ReduceSum", data, keepdims=0, shape=()), shape=())
-        dtypes = [data.dtype, _INT64, _INT64, _INT64]
-        then_branch = self._branch(graph, node, data, self._by_pairs)
-        else_branch = self._branch(graph, node, data, self._as_it_is)
-        results = emit.node("If", [has_nan], dtypes, then_branch=then_branch, else_branch=else_branch)
-        for k, name in enumerate(node.output):
-            if name:
-                graph.bypass(node, results[k].name, k)
-
-    @staticmethod
-    def _branch(graph: Graph, node: NodeProto, data: Tensor, write: object) -> GraphProto:
-        body = GraphEmitter(graph.names)
-        body.begin(node.name)
-        assert callable(write)
-        results = write(body, node, data)
-        return body.graph(graph.fresh(node, "branch"), [], [value_info(result) for result in results])
-
-    @staticmethod
-    def _as_it_is(body: Emitter, node: NodeProto, data: Tensor) -> tuple[Tensor, ...]:
-        return body.node("Unique", [data], [data.dtype, _INT64, _INT64, _INT64], **attributes(node))
+        data = graph.tensor(node.input[0])
+        replace_if_nan(graph, node, [data.dtype, _INT64, _INT64, _INT64], lambda body: self._by_pairs(body, node, data))
 
     def _by_pairs(self, body: Emitter, node: NodeProto, data: Tensor) -> tuple[Tensor, ...]:
         """The results for pairs, in rows of one element or of a slice; the values are gathered by their places."""
