@@ -18,7 +18,7 @@ def main() -> int:
         prog="python -m atlas", description=atlas.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--operator", action="append", help="the operators; all when omitted")
-    parser.add_argument("--most", type=int, help="walk one case of so many")
+    parser.add_argument("--every", type=int, default=1, help="walk one case of so many")
     parser.add_argument("--show", action="store_true", help="show what differs before the passes, too")
     options = parser.parse_args()
     chosen = options.operator or sorted(written() & {*FAMILIES, *DRAWN})
@@ -26,7 +26,7 @@ def main() -> int:
     types: set[str] = set()
     met: set[Expected] = set()
     for op_type in chosen:
-        found = walk(op_type, most=options.most)
+        found = walk(op_type, every=options.every)
         types |= found.types
         known = {label: [each for each in EXPECTED if each.holds(op_type, label)] for label in found.guarded}
         met.update(each for several in known.values() for each in several)
@@ -39,7 +39,7 @@ def main() -> int:
             print(f"  unexpected: {op_type} of {label}: {found.guarded[label]}")
         for label in sorted(cured) if options.show else ():
             print(f"  cured: {op_type} of {label}: {found.raw[label]}")
-    gone = [each for each in EXPECTED if each not in met and not options.operator and not options.most]
+    gone = [each for each in EXPECTED if each not in met and not options.operator and options.every == 1]
     for each in gone:
         print(f"expected, but not found: {each.operators} of {each.values}: {each.reason}")
     print(

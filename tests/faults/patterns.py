@@ -236,7 +236,9 @@ _BOUNDS = (0, 1, 2, 3, 7, 2**31 - 1, 2**31 - 2, 2**63 - 1, 2**62)
 
 
 def _bounds(starts: Sequence[int], rng: np.random.Generator, name: str) -> Pattern:
-    start, end, step = (int(rng.choice(numbers)) for numbers in (starts, (*_BOUNDS, -1, -4, -9, -(2**31), -(2**63)), (-1, -2, 1)))
+    start, end, step = (
+        int(rng.choice(numbers)) for numbers in (starts, (*_BOUNDS, -1, -4, -9, -(2**31), -(2**63)), (-1, -2, 1))
+    )
     is_fed = bool(rng.integers(2))
 
     def draw(rng: np.random.Generator, k: int, dtype: str, shape: tuple[int, ...]) -> Array:
