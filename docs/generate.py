@@ -197,7 +197,9 @@ def _onnxruntime_faults() -> str:
         + table(("operators", "fault", "effect", "versions", "replacement"), rows)
         + "\nNot guarded: division by 0 ends the process up to ONNX Runtime 1.24; later versions raise an error. Up to "
         "1.26, LayerNormalization, and the nodes that ONNX Runtime fuses into it, lose digits where the mean is 100 "
-        "times the deviation or more, and give NaN from 1000 times on.\n"
+        "times the deviation or more, and give NaN from 1000 times on. An operator without a kernel for double in some "
+        "supported version computes in float. `tests/atlas/expected.py` lists the values on which an operator still "
+        "differs from exact arithmetic, and why.\n"
     )
 
 

@@ -30,12 +30,6 @@ def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
     return emit.transpose(tensor, [*range(last - 1), last, last - 1])
 
 
-def sigmoid(emit: Emitter, x: Tensor) -> Tensor:
-    """1 / (1 + exp(-x)); ONNX Runtime's Sigmoid is 0 where this is small but not 0, and its sums are divided by."""
-    one = emit.like(1.0, x)
-    return emit.op("Div", one, emit.op("Add", one, emit.op("Exp", emit.op("Neg", x))))
-
-
 def swish(emit: Emitter, x: Tensor, scale: float = 1.0) -> Tensor:
     """X / (1 + exp(-scale * x))."""
     inner = x if scale == 1.0 else emit.op("Mul", x, emit.like(scale, x))

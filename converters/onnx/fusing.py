@@ -10,6 +10,7 @@ from onnx import ModelProto
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.onnx.phases import PHASES
 from onnx_sparse.converters.onnxruntime.guards import GUARDS, UNSPECIFIED
+from onnx_sparse.converters.onnxruntime.slices import BackwardSliceFromBefore
 from onnx_sparse.converters.onnxruntime.unsupported import unsupported_nodes
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.rewriting import Rewriting
@@ -58,7 +59,7 @@ def passes(repairs: Repairs | None = None, producer: str = "", *, check_ids: boo
         pipeline.rewrite_by([PHASES[0], [lost_rows], *PHASES[1:]]),
         Pass("infer", "infers types and shapes of what rules wrote, which guards ask for", _infer_again),
         *([pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []),
-        pipeline.guard_against(omitted=UNSPECIFIED),
+        pipeline.guard_against(omitted=(*UNSPECIFIED, BackwardSliceFromBefore)),
         Pass("kernels", "warns of nodes that no kernel of ONNX Runtime takes", _note_unsupported),
     )
 

@@ -261,7 +261,7 @@ class EmptySlices(Guard):
         empty = "" if data.dtype == TensorProto.STRING else 0
         blank = emit.constant(np.array([[empty]], object if empty == "" else None), data.dtype)
         column = emit.op("Expand", blank, emit.op("Concat", count, emit.constant([1]), axis=0))
-        wide = emit.op("Concat", column, rows, axis=1)
+        wide = emit.op("Concat", column, rows, axis=1, shape=(None, None))
         places = [TensorProto.INT64] * (len(node.output) - 1)
         found, *positions = emit.node(
             "Unique", [wide], [data.dtype, *places], axis=0, sorted=attribute(node, "sorted", 1)

@@ -22,6 +22,7 @@ def model_of(
     *,
     constants: Mapping[str, Any] | None = None,
     before: Mapping[str, Array] | None = None,
+    opset: int = _OPSET,
 ) -> Example:
     """A model of some nodes.
 
@@ -31,13 +32,14 @@ def model_of(
         expected: The right answer.
         constants: Its constants, by name.
         before: What to run it on before.
+        opset: Its opset.
     """
     given = [helper.make_tensor_value_info(n, element_type(a.dtype), [None] * a.ndim) for n, a in inputs.items()]
     output = helper.make_tensor_value_info("y", element_type(expected.dtype), None)
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
     copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     graph = helper.make_graph(copies, "fault", given, [output], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     return Example(model, dict(inputs), expected, before)
 
 

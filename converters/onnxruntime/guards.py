@@ -10,6 +10,13 @@ from collections.abc import Collection, Sequence
 
 from onnx import ModelProto
 
+from onnx_sparse.converters.onnxruntime.activations import (
+    LogSoftmaxOfDouble,
+    LogSumExpOfHalf,
+    SmallSigmoid,
+    SmallSoftplus,
+    SmallSwish,
+)
 from onnx_sparse.converters.onnxruntime.empty_tensors import (
     DepthOfZero,
     EmptySlices,
@@ -43,7 +50,8 @@ from onnx_sparse.converters.onnxruntime.missing_kernels import (
 )
 from onnx_sparse.converters.onnxruntime.normalization import VarianceOfGroups
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN, PlaceOfNaN, SignOfNaN
-from onnx_sparse.converters.onnxruntime.pooling import ShortInput
+from onnx_sparse.converters.onnxruntime.pooling import PoolOfNaN, ShortInput
+from onnx_sparse.converters.onnxruntime.powers import IntegerPower
 from onnx_sparse.converters.onnxruntime.products import (
     EmptyBatch,
     EmptyEinsum,
@@ -54,8 +62,11 @@ from onnx_sparse.converters.onnxruntime.products import (
 from onnx_sparse.converters.onnxruntime.ranks import BatchFirst, LimitsOfRange, RankOfImage
 from onnx_sparse.converters.onnxruntime.recurrent import NoRows
 from onnx_sparse.converters.onnxruntime.resizing import NearestOfOtherTypes, NegativeResizedAxes, ResizedAxes
+from onnx_sparse.converters.onnxruntime.sampling import FarPlaces
 from onnx_sparse.converters.onnxruntime.scans import ScanAxes, ScanOfNoSteps
+from onnx_sparse.converters.onnxruntime.slices import BackwardSliceFromBefore, BackwardSliceToTheLargest
 from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
+from onnx_sparse.converters.onnxruntime.unique import EachNaN, OneNaN
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO, infer_shapes
@@ -73,6 +84,7 @@ _FIRST: tuple[type[Guard], ...] = (
     ScanAxes,
     ScanOfNoSteps,
     BatchFirst,
+    FarPlaces,
     RankOfImage,
     LimitsOfRange,
     NegativeResizedAxes,
@@ -86,6 +98,10 @@ _FIRST: tuple[type[Guard], ...] = (
 
 #: Guards of numbers, then those of shapes: the first write reductions.
 _NUMBERS: tuple[type[Guard], ...] = (
+    SmallSwish,
+    SmallSigmoid,
+    SmallSoftplus,
+    IntegerPower,
     DivisionByMinusOne,
     WideComparison,
     WideExtreme,
@@ -94,6 +110,8 @@ _NUMBERS: tuple[type[Guard], ...] = (
     ExtremeOfNaN,
     PlaceOfNaN,
     SignOfNaN,
+    LogSoftmaxOfDouble,
+    LogSumExpOfHalf,
     MeanOfNothing,
     TransformOfAnyLength,
 )
@@ -102,6 +120,8 @@ _SHAPES: tuple[type[Guard], ...] = (
     InferredSize,
     EqualParts,
     EmptySlices,
+    OneNaN,
+    EachNaN,
     DepthOfZero,
     TransposedProduct,
     EmptyBatch,
@@ -111,6 +131,9 @@ _SHAPES: tuple[type[Guard], ...] = (
     PlacesInScalar,
     NoRows,
     ShortInput,
+    PoolOfNaN,
+    BackwardSliceToTheLargest,
+    BackwardSliceFromBefore,
 )
 
 #: Every known fault.
@@ -118,7 +141,7 @@ GUARDS = (*_FIRST, *_NUMBERS, *_SHAPES)
 
 #: What OpenVINO and ONNX leave open: NaN among numbers, and means of nothing. OpenVINO's answers are ONNX Runtime's.
 #: Inputs that are shorter than a window are refused by OpenVINO and torch.
-UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, MeanOfNothing, ShortInput)
+UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, PoolOfNaN, MeanOfNothing, ShortInput)
 
 
 def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequence[type[Guard]] = ()) -> list[Attempt]:

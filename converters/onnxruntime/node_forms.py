@@ -31,14 +31,15 @@ def form_of(graph: Graph, node: NodeProto) -> tuple[str, str] | None:
     if node.op_type in BY_RANK:
         return ranks(node.op_type, rank)
     if node.op_type in BY_MODE:
-        return ranks(node.op_type, rank, _mode(node, BY_MODE[node.op_type]))
+        return ranks(node.op_type, rank, mode_of(node, BY_MODE[node.op_type]))
     if node.op_type == "Resize":
         antialias = bool(attribute(node, "antialias", 0))
-        return resized(rank, _mode(node, b"nearest"), resized_axes(graph, node), antialias=antialias)
+        return resized(rank, mode_of(node, b"nearest"), resized_axes(graph, node), antialias=antialias)
     return None
 
 
-def _mode(node: NodeProto, default: bytes) -> str:
+def mode_of(node: NodeProto, default: bytes = b"linear") -> str:
+    """A node's mode, by its name in the newest operator set."""
     mode: str = attribute(node, "mode", default).decode()
     return _MODES.get(mode, mode)
 

@@ -1,15 +1,59 @@
-"""Pooling of inputs that are shorter than a window."""
+"""Pooling of inputs that are shorter than a window, and of NaN."""
 
 from __future__ import annotations
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
+from onnx_sparse.converters.kernels.forms import is_refused
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.onnxruntime.nan_branches import replace_if_nan
+from onnx_sparse.converters.onnxruntime.node_forms import form_of
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.windows import least_sizes
+from onnx_sparse.converters.writing.graph_emitter import GraphEmitter
 from onnx_sparse.models.graphs import attributes
+from onnx_sparse.schemas.declaration import FLOATS
+
+
+class PoolOfNaN(Guard):
+    """The largest of a window with a NaN is a number; torch gives NaN.
+
+    Where there is a NaN, windows of marks are pooled, too.
+    """
+
+    name = "pools of NaN"
+    anchors = ("MaxPool", "GlobalMaxPool")
+    seen, effect = ("1.21", "1.32"), "wrong result"
+    example = one_node(
+        "MaxPool",
+        np.array([[[1, np.nan, 3, 4]]], np.float32),
+        expected=np.array([[[np.nan, 4]]], np.float32),
+        kernel_shape=[2],
+        strides=[2],
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Floats, where there is a kernel."""
+        form = form_of(graph, node)
+        return graph.dtype(node.input[0]) in FLOATS and (form is None or not is_refused(form))
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Choose by marks where there is a NaN."""
+        data = graph.tensor(node.input[0])
+        dtypes = [data.dtype, TensorProto.INT64][: len(node.output)]
+
+        def by_marks(body: GraphEmitter) -> list[Tensor]:
+            marks = body.cast(body.op("IsNaN", data), data.dtype)
+            pooled, pooled_marks = (body.node(node.op_type, [x], dtypes, **attributes(node)) for x in (data, marks))
+            has_nan = body.op("Greater", pooled_marks[0], body.like(0, data))
+            values = body.op("Where", has_nan, body.like(np.nan, data), pooled[0])
+            places = zip(pooled_marks[1:], pooled[1:], strict=True)
+            return [values, *(body.op("Where", has_nan, one, other) for one, other in places)]
+
+        replace_if_nan(graph, node, dtypes, by_marks)
 
 
 class ShortInput(Guard):

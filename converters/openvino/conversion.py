@@ -16,6 +16,8 @@ from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNodes
 from onnx_sparse.converters.onnxruntime.gathers import PlacesInScalar
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
+from onnx_sparse.converters.onnxruntime.slices import BackwardSliceFromBefore
+from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.openvino import compression
 from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
@@ -282,7 +284,7 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
     return (
         pipeline.INFER_WITH_TYPES,
         *([pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []),
-        pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar)),
+        pipeline.guard_against(omitted=(*UNSPECIFIED, PlacesInScalar, OneNaN, BackwardSliceFromBefore)),
         pipeline.INFER_WITH_TYPES,
         pipeline.REFUSE_UNSUPPORTED,
         Pass("ranks", "refuses inputs and outputs of unknown rank", in_place(_check_ranks)),

@@ -43,6 +43,7 @@ FAULTS = (
     Fault("Divide", ("i8", "i16", "i32", "i64"), "integers are divided toward zero although m_pythondiv is true"),
     Fault("Divide", ("u8", "i8"), "with dynamic shapes, quotients are rounded to the nearest integer"),
     Fault("Unique", ("u8", "i8"), "along an axis, the positions of the first elements are not initialized"),
+    Fault("Unique", (), "sorted values among which there is a NaN are in any order, with other positions and counts"),
     Fault("NormalizeL2", (), "without axes, data of other ranks than 2 to 4 are normalized to numbers other than 1"),
     Fault("LRN", (), "bias is taken for 1"),
     Fault("LRN", (), "over the first axis of a matrix the neighbors are others"),

@@ -53,7 +53,7 @@ class Graph:
 
     Args:
         proto: The graph.
-        names: The names of the model.
+        names: The names of the model, from which new ones differ.
         opset: The default opset of the model.
         outer: The graph around it, whose constants it sees.
     """
@@ -65,7 +65,7 @@ class Graph:
         #: Nodes that are to be inserted before another one, by its id: a list is written anew once for all of them.
         self._inserted: dict[int, list[NodeProto]] = {}
         self.outputs = {value.name for value in proto.output}
-        self._names = names
+        self.names = names
         self._shared: dict[tuple[Any, ...], str] = {}
         self._is_ordered = True
         self.index()
@@ -117,7 +117,7 @@ class Graph:
 
     def inner(self, body: GraphProto) -> Graph:
         """The graph of a body inside this one."""
-        return Graph(body, names=self._names, opset=self.opset, outer=self)
+        return Graph(body, names=self.names, opset=self.opset, outer=self)
 
     def producer(self, name: str, *op_types: str) -> NodeProto | None:
         """The node that makes a tensor; None if it has none of the given types or is not in this graph.
@@ -194,7 +194,11 @@ class Graph:
 
     def users(self, name: str) -> list[NodeProto]:
         """The nodes of this graph that take a tensor."""
-        return list({id(node): node for node in self._readers.get(name, ()) if name in node.input}.values())
+        return [node for node in self.readers(name) if name in node.input]
+
+    def readers(self, name: str) -> list[NodeProto]:
+        """The nodes of this graph that take a tensor, and those in whose graphs it may be read."""
+        return list({id(node): node for node in self._readers.get(name, ())}.values())
 
     def tensor(self, name: str) -> Tensor:
         """A tensor, as an emitter takes it."""
@@ -347,7 +351,7 @@ class Graph:
 
     def fresh(self, near: NodeProto, what: str) -> str:
         """A new name for a tensor that is made for a node."""
-        return self._names.fresh(f"{near.name}/{what}")
+        return self.names.fresh(f"{near.name}/{what}")
 
 
 def _is_repeatable(node: NodeProto) -> bool:

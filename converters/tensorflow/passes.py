@@ -11,6 +11,8 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, defs
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode
 from onnx_sparse.converters.onnxruntime.not_a_number import PlaceOfNaN
+from onnx_sparse.converters.onnxruntime.pooling import PoolOfNaN
+from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.pipeline import Pass
 from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.tensorflow.phases import PHASES
@@ -104,7 +106,7 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
         pipeline.rewrite_by(PHASES),
         pipeline.INFER,
         pipeline.REFUSE_NEGATIVE_IDS if check_ids else _REFUSE_GIVEN_IDS,
-        pipeline.guard_against(omitted=(PlaceOfNaN,)),
+        pipeline.guard_against(omitted=(PlaceOfNaN, PoolOfNaN, OneNaN)),
         replace(pipeline.INFER_STRICTLY, stage="checking"),
         Pass("opset of Equal", "raises the opset where Equal takes strings", in_place(_admit_equal_strings)),
         Pass("operators", "refuses operators that ONNX does not have, and complex tensors", in_place(_refuse_unknown)),

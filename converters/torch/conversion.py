@@ -16,6 +16,7 @@ from onnx import ModelProto
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
 from onnx_sparse.converters.onnxruntime.pooling import ShortInput
+from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.rewriting import Rewriting
@@ -168,7 +169,7 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
         pipeline.REFUSE_NEGATIVE_IDS if check_ids else _REFUSE_IDS,
         Pass("traces", "drops traces of the stack, which have the paths of whoever exported", in_place(_drop_traces)),
         pipeline.rewrite_by(((StackByReshape(),),), does="writes stacks in the way in which ONNX Runtime is fast"),
-        pipeline.guard_against(omitted=(ShortInput,)),
+        pipeline.guard_against(omitted=(ShortInput, OneNaN)),
         pipeline.REFUSE_UNSUPPORTED,
         replace(pipeline.CHECK, stage="checking"),
     )

@@ -224,6 +224,70 @@ def unique(rng: np.random.Generator) -> Pattern:
     return Pattern("unique", [("float32", 2)], lambda r, x: [r.unique(x)], ["ab"], lambda *a: np.zeros(a[3]))
 
 
+def distinct(rng: np.random.Generator) -> Pattern:
+    return Pattern("values and NaN", [("float32", 1)], lambda r, x: r.distinct(x), ["a"], _repeated, least=1, most=7)
+
+
+def _repeated(rng: np.random.Generator, _: int, dtype: str, shape: tuple[int, ...]) -> Array:
+    return rng.choice(np.array([0, 1, 2, np.nan, np.inf], dtype), shape)
+
+
+_BOUNDS = (0, 1, 2, 3, 7, 2**31 - 1, 2**31 - 2, 2**63 - 1, 2**62)
+
+
+def _bounds(starts: Sequence[int], rng: np.random.Generator, name: str) -> Pattern:
+    start, end, step = (
+        int(rng.choice(numbers)) for numbers in (starts, (*_BOUNDS, -1, -4, -9, -(2**31), -(2**63)), (-1, -2, 1))
+    )
+    is_fed = bool(rng.integers(2))
+
+    def draw(rng: np.random.Generator, k: int, dtype: str, shape: tuple[int, ...]) -> Array:
+        return np.array([[start], [end]][k - 1]) if k else _numbers(rng, k, dtype, shape)
+
+    def body(r: Any, x: Any, first: Any, last: Any) -> Sequence[Any]:
+        return [r.slice(x, *((first, last) if is_fed else (r.constant(np.array([n])) for n in (start, end))), step)]
+
+    return Pattern(name, [("float32", 1), ("int64", 1), ("int64", 1)], body, ["a", "b", "c"], draw, most=5)
+
+
+def backward_slice(rng: np.random.Generator) -> Pattern:
+    return _bounds(_BOUNDS, rng, "backward slice")
+
+
+def backward_slice_from_before(rng: np.random.Generator) -> Pattern:
+    return _bounds((-1, -2, -5, -(2**31), -(2**63)), rng, "backward slice from before")
+
+
+def _far(rng: np.random.Generator, k: int, dtype: str, shape: tuple[int, ...]) -> Array:
+    if not k:
+        return rng.standard_normal(shape)
+    far = rng.choice([1e4, 1e8, 3e9, 1e19, 1e30, np.inf, np.nan], shape) * rng.choice([-1, 1], shape)
+    return np.where(rng.random(shape) < 0.5, rng.uniform(-1.5, 1.5, shape), far)
+
+
+def far_places(rng: np.random.Generator) -> Pattern:
+    # Reflected, a far place has no digits left.
+    mode, padding = str(rng.choice(["nearest", "bilinear", "bicubic"])), str(rng.choice(["zeros", "border"]))
+    aligned = bool(rng.integers(2))
+
+    class Places(Pattern):
+        def inputs(self, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> list[Array]:
+            least = 1 if sizes is None else 2  # an example of size 1 is one of that size only
+            shapes = (1, 2, *rng.integers(least, 5, 2)), (1, *rng.integers(least, 4, 2), 2)
+            return [np.asarray(self.draw(rng, k, "", shape), np.float32) for k, shape in enumerate(shapes)]
+
+    def body(r: Any, x: Any, places: Any) -> Sequence[Any]:
+        return [r.grid_sample(x, places, mode, padding, aligned)]
+
+    return Places("far places", [("float32", 4)] * 2, body, ["abcd", "efgh"], _far)
+
+
+def small_sigmoid(rng: np.random.Generator) -> Pattern:
+    rank = int(rng.integers(1, 3))
+    draw = lambda rng, k, dtype, shape: rng.uniform(-80, 20, shape)  # noqa: E731
+    return Pattern("small sigmoid", [("float32", rank)], lambda r, x: [r.log_sigmoid(x)], ["ab"[:rank]], draw)
+
+
 def words(rng: np.random.Generator) -> Pattern:
     class Words(Pattern):
         def inputs(self, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> list[Array]:
@@ -267,6 +331,11 @@ PATTERNS = (
     scatter,
     one_hot,
     unique,
+    distinct,
+    backward_slice,
+    backward_slice_from_before,
+    far_places,
+    small_sigmoid,
     words,
     recurrent,
 )

@@ -58,7 +58,9 @@ class Torch:
     """torch.export and torch's exporter."""
 
     #: Faults that it does not share, or has no operation for.
-    without: ClassVar[frozenset[str]] = frozenset(("one hot", "parts", "unique", "strings"))
+    without: ClassVar[frozenset[str]] = frozenset(
+        ("one hot", "parts", "unique", "strings", "backward slice", "backward slice from before")
+    )
     propagates_nan = True
 
     def __init__(self) -> None:
@@ -121,6 +123,15 @@ class Torch:
     def scatter_add(self, x: Any, ids: Any, updates: Any) -> Any:
         return self.torch.index_put(x, (ids,), updates, accumulate=True)
 
+    def distinct(self, x: Any) -> Sequence[Any]:
+        return self.torch.unique(x, return_inverse=True, return_counts=True)
+
+    def grid_sample(self, x: Any, places: Any, mode: str, padding: str, aligned: bool) -> Any:
+        return self.torch.nn.functional.grid_sample(x, places, mode, padding, aligned)
+
+    def log_sigmoid(self, x: Any) -> Any:
+        return self.torch.log(self.torch.sigmoid(x))
+
     def recurrent(self, kind: str, x: Any, weights: Sequence[Array], *, both: bool) -> Any:
         key = (kind, both, weights[0].tobytes())
         if key not in self._layers:
@@ -169,7 +180,7 @@ class Torch:
 class TensorFlow:
     """A tf.function."""
 
-    without: ClassVar[frozenset[str]] = frozenset(("recurrent", "places of NaN"))
+    without: ClassVar[frozenset[str]] = frozenset(("recurrent", "places of NaN", "far places"))
     propagates_nan = True
 
     def __init__(self) -> None:
@@ -233,6 +244,15 @@ class TensorFlow:
     def unique(self, x: Any) -> Any:
         return self.tf.raw_ops.UniqueV2(x=x, axis=[0])[0]
 
+    def distinct(self, x: Any) -> Sequence[Any]:
+        return self.tf.unique_with_counts(x)
+
+    def slice(self, x: Any, start: Any, end: Any, step: int) -> Any:
+        return self.tf.strided_slice(x, start, end, self.tf.constant([step], self.tf.int64))
+
+    def log_sigmoid(self, x: Any) -> Any:
+        return self.tf.math.log(self.tf.sigmoid(x))
+
     def words(self, x: Any, ids: Any) -> Any:
         return self.tf.gather(self.tf.strings.as_string(x), ids)
 
@@ -263,7 +283,7 @@ class TensorFlow:
 class OpenVino:
     """An IR, run by OpenVINO's plugin."""
 
-    without: ClassVar[frozenset[str]] = frozenset(("places of NaN", "strings", "unique"))
+    without: ClassVar[frozenset[str]] = frozenset(("places of NaN", "strings", "unique", "backward slice from before"))
     propagates_nan = False
 
     def __init__(self) -> None:
@@ -328,6 +348,18 @@ class OpenVino:
     def scatter_add(self, x: Any, ids: Any, updates: Any) -> Any:
         return self.o.scatter_nd_update(x, self.o.unsqueeze(ids, self._axis(1)), updates, "sum")
 
+    def distinct(self, x: Any) -> Sequence[Any]:
+        return self.o.unique(x, None, False, "i64", "i64").outputs()
+
+    def slice(self, x: Any, start: Any, end: Any, step: int) -> Any:
+        return self.o.slice(x, start, end, self.constant(np.array([step])), self._axis(0))
+
+    def grid_sample(self, x: Any, places: Any, mode: str, padding: str, aligned: bool) -> Any:
+        return self.o.grid_sample(x, places, {"align_corners": aligned, "mode": mode, "padding_mode": padding})
+
+    def log_sigmoid(self, x: Any) -> Any:
+        return self.o.log(self.o.sigmoid(x))
+
     def one_hot(self, ids: Any, depth: Any) -> Any:
         on, off = (self.constant(np.array(number, np.float32)) for number in (1, 0))
         return self.o.one_hot(ids, depth, on, off, -1)
@@ -384,7 +416,9 @@ class OpenVino:
 class Onnx:
     """An ONNX file that is fused; onnx's own evaluator runs it."""
 
-    without: ClassVar[frozenset[str]] = frozenset(("recurrent", "mean", "places in a scalar"))
+    without: ClassVar[frozenset[str]] = frozenset(
+        ("recurrent", "mean", "places in a scalar", "far places", "backward slice from before")
+    )
     propagates_nan = False
 
     def __init__(self) -> None:
@@ -460,6 +494,15 @@ class Onnx:
 
     def unique(self, x: str) -> str:
         return self._node("Unique", x, axis=0)
+
+    def distinct(self, x: str) -> Sequence[str]:
+        return self._node("Unique", x, count=4)
+
+    def slice(self, x: str, start: str, end: str, step: int) -> str:
+        return self._node("Slice", x, start, end, *(self.constant(np.array([n])) for n in (0, step)))
+
+    def log_sigmoid(self, x: str) -> str:
+        return self._node("Log", self._node("Sigmoid", x))
 
     def words(self, x: str, ids: str) -> str:
         return self._node("Gather", self._node("Cast", x, to=8), ids)

@@ -6,6 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.onnxruntime.sampling import unless_finite
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
@@ -67,12 +68,15 @@ def _number(node: Node, emit: Emitter, position: int) -> Tensor:
 
 @handles("GridSample-9", to="GridSample")
 def grid_sample(node: Node, emit: Emitter) -> Tensor:
-    """GridSample-9."""
-    return emit.op(
-        "GridSample",
-        node[0],
-        emit.cast(node[1], node[0].dtype),
-        align_corners=int(node.flag("align_corners", False)),
-        mode=node.choice("mode", ("bilinear", "bicubic", "nearest"), "bilinear"),
-        padding_mode=node.choice("padding_mode", ("zeros", "border", "reflection"), "zeros"),
-    )
+    """GridSample-9. Between pixels, a place that is not finite gives NaN; else NaN is beyond the last pixel."""
+    image, places = node[0], emit.cast(node[1], node[0].dtype)
+    mode = node.choice("mode", ("bilinear", "bicubic", "nearest"), "bilinear")
+    padding = node.choice("padding_mode", ("zeros", "border", "reflection"), "zeros")
+    is_aligned = node.flag("align_corners", False)
+    sampled = places
+    if mode == "nearest" and padding == "border":
+        sampled = emit.op("Where", emit.op("IsNaN", places), emit.like(np.inf, places), places, shape=places.shape)
+    result = emit.op("GridSample", image, sampled, align_corners=int(is_aligned), mode=mode, padding_mode=padding)
+    if mode == "bilinear" and padding != "zeros":
+        return emit.op("Add", result, unless_finite(emit, image, places, is_aligned))
+    return result

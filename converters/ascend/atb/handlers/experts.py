@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.attention import column, numbers, taken_rows, vector
-from onnx_sparse.converters.ascend.compositions import sigmoid, swish, top_k
+from onnx_sparse.converters.ascend.compositions import swish, top_k
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.quantization import dynamic_symmetric
 from onnx_sparse.converters.errors import Unsupported
@@ -102,7 +102,7 @@ def fused_add_topk_div(node: Node, emit: Emitter) -> Results:
     x, bias, *mapping = node.take(4 if mapped else 2)
     if params.integer("activationType", 0) not in (0, 8):
         raise Unsupported("activationType: only SIGMOID has a definition that is known")
-    scores = sigmoid(emit, emit.cast(x, TensorProto.FLOAT))
+    scores = emit.op("Sigmoid", emit.cast(x, TensorProto.FLOAT))
     biased = emit.op("Add", scores, emit.cast(bias, TensorProto.FLOAT))
     groups, kept, terms, k = (params.integer(name, 1) for name in ("groupNum", "groupTopk", "n", "k"))
     inside = _best_groups(emit, biased, groups, kept, terms)
