@@ -46,6 +46,17 @@ def test_products_with_one_column_before_a_transposition(agree, rows, columns):
     agree(scores, np.ones((rows, columns, 8), np.float32))
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_size_of_zero_is_no_copied_size(agree, rows):
+    """Among computed sizes it stays what it is; in a constant of ONNX it would copy a size."""
+
+    @function(([None, 0], tf.float32))
+    def turned(x):
+        return tf.reshape(x, tf.stack([0, tf.shape(x)[0], 5]))
+
+    agree(turned, np.ones((rows, 0), np.float32))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_chains_of_reshapes(agree, seed):
     """Each target has constants, sizes of the tensor before it, sizes of the input, and sometimes a -1."""
