@@ -8,7 +8,7 @@ from mutation.planting import Mutant
 from mutation.rooms import ROOT
 
 _TESTS = "tests/converters"
-_FAULTS = f"{_TESTS}/onnxruntime/test_faults.py"
+_INTEGERS = f"{_TESTS}/onnxruntime/test_integer_anchors.py"
 _FREQUENT = f"{_TESTS}/test_ascend_ge_frequent.py"
 _IMPORTING = f"{_TESTS}/test_tensorflow_importing_operators.py"
 _SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
@@ -18,9 +18,9 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
     ("remainder of exact multiples", "converters/ascend/ge/handlers/elementwise.py",
      'emit.op("And", crosses, emit.op("Not", emit.op("Equal", rest, zero)))', "crosses", _FREQUENT),
     ("division by -1 without Mod", "converters/onnxruntime/integers.py",
-     'anchors = ("Div", "Mod")', 'anchors = ("Div",)', _FAULTS),
+     'anchors = ("Div", "Mod")', 'anchors = ("Div",)', _INTEGERS),
     ("sums without int32", "converters/onnxruntime/integers.py",
-     "dtype == TensorProto.INT32 or node.op_type", "node.op_type", _FAULTS),
+     "dtype == TensorProto.INT32 or node.op_type", "node.op_type", _INTEGERS),
     ("other values of unread attributes", "converters/tensorflow/importing/attributes.py",
      "if default is None or _value(attribute) != _from_json(default):", "if False:", _IMPORTING),
     ("attributes that TensorFlow has not", "converters/tensorflow/importing/attributes.py",
@@ -37,7 +37,7 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
     ("known shape with 0", "converters/rewriting/rules/known_shapes.py",
      "any(number <= 0 for", "any(number < 0 for", _SIMPLIFICATION),
     ("nibbles without a sign", "onnx_sparse/reference/quantized_embedding.py",
-     "(integers << 4) >> 4", "integers & 15", "tests/contract/test_examples.py"),
+     "(integers << 4) >> 4", "integers & 15", "tests/contract/test_semantics.py"),
     ("random nodes are merged", "converters/rewriting/graph.py",
      "not each.op_type.startswith(_RANDOM)", "True", _SIMPLIFICATION),
     ("integers in floats of their size", "converters/rewriting/simplification.py",
