@@ -72,23 +72,22 @@ def run_room(room: Room, count: int, seed: int, arguments: argparse.Namespace) -
     reached = baseline(files, arguments.tests or room.tests, arguments.limit * 10)
     took = time.monotonic() - began
     print(f"  {len(sample)} of {len(everything)} faults; {len(reached.seconds)} tests in {took:.0f} s", flush=True)
-    jobs = [(mutant, reached.of(mutant, sources[mutant.path])) for mutant in sample]
+    # What no test reaches in its own process may be reached in one that it starts.
+    tests = arguments.tests or room.tests
+    jobs = [(mutant, reached.of(mutant, sources[mutant.path]) or tests) for mutant in sample]
     return run_all(jobs, sources.__getitem__, arguments)
 
 
 def run_all(
     jobs: Sequence[tuple[Mutant, Sequence[str]]], source_of: Callable[[Path], str], arguments: argparse.Namespace
 ) -> Outcome:
-    """Run the tests of each mutant, some at once; what no test reaches survives."""
+    """Run the tests of each mutant, some at once."""
     outcome, waiting = Outcome(), list(jobs)[::-1]
     running: list[tuple[Mutant, Child]] = []
     while waiting or running:
         while waiting and len(running) < arguments.processes:
             mutant, tests = waiting.pop()
-            if tests:
-                running.append((mutant, start(mutant, tests, source_of(mutant.path), arguments.limit)))
-            else:
-                outcome.note(mutant, SURVIVED)
+            running.append((mutant, start(mutant, tests, source_of(mutant.path), arguments.limit)))
         time.sleep(0.05)
         for mutant, child in [*running]:
             if verdict := child.verdict():

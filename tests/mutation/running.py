@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import pickle
 import signal
@@ -12,43 +11,19 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from mutation.planted import plant
 from mutation.planting import Mutant
 from mutation.rooms import ROOT
 
 #: pytest's statuses that say something of the tests: passed, failed, and errors while they were collected.
 SURVIVED, KILLED, TIMED_OUT = "survived", "killed", "timed out"
 _VERDICTS = {0: SURVIVED, 1: KILLED, 2: KILLED, 3: KILLED}
-
-
-class _Planted(MetaPathFinder):
-    """Finds one module with another source than that of its file."""
-
-    def __init__(self, path: Path, source: str) -> None:
-        self.path, self.source = (ROOT / path).resolve(), source
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        name = f"{fullname.rpartition('.')[2]}.py"
-        at = next((Path(folder) / name for folder in path or () if (Path(folder) / name).resolve() == self.path), None)
-        if at is None:
-            return None
-        return importlib.util.spec_from_file_location(fullname, at, loader=_Loader(fullname, at, self.source))
-
-
-class _Loader(SourceFileLoader):
-    def __init__(self, fullname: str, path: Path, source: str) -> None:
-        super().__init__(fullname, str(path))
-        self.planted = source
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self.planted, self.path, "exec")
 
 
 class Child:
@@ -196,7 +171,7 @@ def start(mutant: Mutant, tests: Sequence[str], source: str, limit: float) -> Ch
     """Run tests with a fault."""
 
     def run() -> int:
-        sys.meta_path.insert(0, _Planted(mutant.path, mutant.applied(source)))
+        plant(ROOT / mutant.path, mutant.applied(source))
         files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
         chosen: Collection[object] = [Chosen(tests)] if any("::" in test for test in tests) else []
         return pytest_run(files, [*chosen])
