@@ -7,19 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-#: What a comparison becomes; `not in`, which is not listed, becomes `in`.
-_OPPOSITE: dict[type[ast.cmpop], str] = {
-    ast.Eq: "!=",
-    ast.NotEq: "==",
-    ast.Lt: "<=",
-    ast.LtE: "<",
-    ast.Gt: ">=",
-    ast.GtE: ">",
-    ast.In: "not in",
-    ast.Is: "is not",
-    ast.IsNot: "is",
+#: What a comparison becomes; the negations become what they negate.
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
 }
-_Span = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -102,20 +100,25 @@ def _faults(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 
 def _is_for_types(node: ast.AST) -> bool:
     names = [*map(ast.unparse, node.targets)] if isinstance(node, ast.Assign) else []
-    return "__all__" in names or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    is_said = any(name == "__all__" or name.startswith("(seen") for name in names)
+    return is_said or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
 
 
 def _expressions(node: ast.expr) -> Iterator[str]:
     text = ast.unparse
     match node:
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            yield f"({text(left)} {_OPPOSITE.get(type(op), 'in')} {text(right)})"
+        case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+            yield f"(not ({text(node)}))"
+        case ast.Compare(left=left, ops=[op], comparators=right):
+            yield f"({text(ast.Compare(left, [_OPPOSITE[type(op)]()], right))})"
             if isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-                yield f"({text(left)} {_turned(op)} {text(right)})"
-        case ast.BoolOp(values=values):
-            word = " and " if isinstance(node.op, ast.And) else " or "
+                yield f"({text(ast.Compare(left, [_turned(op)()], right))})"
+        case ast.BoolOp(op=word, values=values):
             for k in range(len(values)):
-                yield f"({word.join(text(value) for j, value in enumerate(values) if j != k)})"
+                left_over = [value for j, value in enumerate(values) if j != k]
+                yield f"({text(ast.BoolOp(word, left_over) if len(left_over) > 1 else left_over[0])})"
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield f"bool({text(operand)})"
         case ast.Tuple(elts=items, ctx=ast.Load()) if len(items) > 1 and all(map(_is_named, items)):
@@ -134,8 +137,8 @@ def _expressions(node: ast.expr) -> Iterator[str]:
             yield repr(value * 100 if value else 1.0)
 
 
-def _turned(op: ast.cmpop) -> str:
-    return ">" if isinstance(op, ast.Lt | ast.LtE) else "<"
+def _turned(op: ast.cmpop) -> type[ast.cmpop]:
+    return ast.Gt if isinstance(op, ast.Lt | ast.LtE) else ast.Lt
 
 
 def _is_named(node: ast.expr) -> bool:

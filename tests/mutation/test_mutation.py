@@ -24,6 +24,9 @@ def may_fail(x: int, y: int = 3) -> bool:
     if x == 5:
         raise ValueError(f"{x + 1} is bad")
     return x in TYPES
+
+def nested(x: int) -> int:
+    return ((x or y) > 0) + (x and (x or y))
 '''
 
 EXPECTED = {
@@ -45,7 +48,14 @@ EXPECTED = {
     "5 -> 6",
     "5 -> 500",
     'raise ValueError(f"{x + 1} is bad") -> pass',
-    "x in TYPES -> (x not in TYPES)",
+    "x in TYPES -> (not (x in TYPES))",
+    "(x or y) > 0 -> ((x or y) >= 0)",
+    "(x or y) > 0 -> ((x or y) < 0)",
+    "x or y -> (x)",
+    "x or y -> (y)",
+    "0 -> 1",
+    "x and (x or y) -> (x or y)",
+    "x and (x or y) -> (x)",
     "x in TYPES -> True",
     "x in TYPES -> False",
 }

@@ -63,4 +63,3 @@ def test_sums_wrap(op_type: str, dtype: str) -> None:
     span = -2 * LEAST[dtype]
     expected = (sum(terms) - LEAST[dtype]) % span + LEAST[dtype]
     assert run(op_type, dtype, {"x": values}, keepdims=0).item() == expected
-
