@@ -102,14 +102,12 @@ def _is_for_types(node: ast.AST) -> bool:
     names = [*map(ast.unparse, node.targets)] if isinstance(node, ast.Assign) else []
     is_said = any(name == "__all__" or name.startswith("(seen") for name in names)
     return is_said or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-        isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
 
 
 def _expressions(node: ast.expr) -> Iterator[str]:
     text = ast.unparse
     match node:
-        case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+        case ast.Compare(ops=[op]) if type(op) not in _OPPOSITE:  # in, and its negation
             yield f"(not ({text(node)}))"
         case ast.Compare(left=left, ops=[op], comparators=right):
             yield f"({text(ast.Compare(left, [_OPPOSITE[type(op)]()], right))})"
