@@ -234,6 +234,32 @@ class TestScaling:
         assert all(0 <= place <= float(drawn.get("width", "0")) for place in places)
 
 
+@pytest.mark.parametrize("framework", ["fuse", "tensorflow", "openvino", "npu"])
+@pytest.mark.parametrize("graph", ["deep", "wide"])
+def test_the_work_of_a_conversion_grows_with_the_nodes(framework: str, graph: str, tmp_path: Path) -> None:
+    """Twice as many nodes take twice as many calls of functions, which no other work on the machine changes."""
+    scaling = module("conversion_scaling")
+
+    def calls(nodes: int) -> int:
+        source = scaling.SOURCES[framework]()
+        convert = source.finish(scaling.GRAPHS[graph](source, nodes), tmp_path)
+        count = 0
+
+        def note(*event: Any) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(note)
+        try:
+            convert()
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls(20)  # imports what the others need
+    assert calls(200) < 2.3 * calls(100)
+
+
 def test_a_bound_run_holds_its_inputs_and_writes_new_outputs() -> None:
     model = onnx.parser.parse_model(
         """<ir_version: 10, opset_import: ["" : 18]>

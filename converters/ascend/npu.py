@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled, swapped
 from onnx_sparse.converters.ascend.emitter import Emitter
@@ -20,10 +21,13 @@ from onnx_sparse.converters.ascend.ge.handlers.activation import halves
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
+from onnx_sparse.converters.writing.inference import MOST_OF_SIZES, inferred
 from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
-from onnx_sparse.models.graphs import graphs, put_nodes
+from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes
 from onnx_sparse.models.onnx_tools import ONNX_ERRORS, convert_version, infer_shapes
+from onnx_sparse.schemas import DOMAIN as OWN_DOMAIN
+from onnx_sparse.schemas import OPSET_VERSION
 
 DOMAIN = "npu"
 #: From this opset up to the emitter's, its nodes are legal as they are.
@@ -113,43 +117,49 @@ def convert_npu(path: Path, *, saturate: bool = False) -> ModelProto:
     model.ir_version = max(model.ir_version, IR_VERSION)
     waiting = -1
     failures = UnsupportedNodes()
+    went_on = False
     while left := sum(node.domain == DOMAIN for node in model.graph.node):
         if left == waiting:
             raise ConversionError(unsupported=failures.found)
         waiting = left
-        # Inference stops at an unknown operator, and continues from the types that rewriting has added.
+        # Inference stops at an unknown operator, and continues from the types that rewriting has added: node by node,
+        # and here where that cannot continue, as in control flow.
         try:
             model = infer_shapes(model)
         except ONNX_ERRORS as error:
             raise ConversionError(f"{path} is not a valid model: {first_line(error)}") from error
-        failures = _rewrite(model, saturate=saturate)
+        failures, followed = _rewrite(model, saturate=saturate)
+        went_on |= followed
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.opset_import[:]
     model.opset_import.extend(imports)
     try:
-        infer_shapes(model, strict_mode=True)
+        typed = infer_shapes(model, strict_mode=True)
     except ONNX_ERRORS as error:
         raise ConversionError(f"the converted model is not valid: {first_line(error)}") from error
-    return model
+    return typed if went_on else model
 
 
 def _label(node: NodeProto) -> str:
     return node.name or next(iter(node.output), "?")
 
 
-def _rewrite(model: ModelProto, *, saturate: bool) -> UnsupportedNodes:
-    """Rewrite the nodes that can be rewritten now; returns the others."""
+def _rewrite(model: ModelProto, *, saturate: bool) -> tuple[UnsupportedNodes, bool]:
+    """Rewrite the nodes that can be rewritten now; returns the others, and whether any type was followed to that."""
     graph = model.graph
     types = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     known = {name: tensor for name, value in types.items() if (tensor := _tensor(value)) is not None}
     known |= {t.name: Tensor(t.name, t.data_type, tuple(t.dims)) for t in graph.initializer}
     names = {*known, *(name for node in graph.node for name in (*node.input, *node.output))}
     emit = Emitter(sorted(names), saturate=saturate)
+    opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+    followed = _Followed({OWN_DOMAIN: OPSET_VERSION, **opsets}, known, graph)
     failures = UnsupportedNodes()
     nodes: list[NodeProto] = []
     for node in graph.node:
         if node.domain != DOMAIN:
             nodes.append(node)
+            known |= followed.results(node)
             continue
         start = len(emit.nodes)
         emit.begin(_label(node))
@@ -158,10 +168,12 @@ def _rewrite(model: ModelProto, *, saturate: bool) -> UnsupportedNodes:
             outputs = [name for name in node.output if name]
             if len(outputs) > len(results):
                 raise Unsupported(f"it has {len(outputs)} outputs, {len(results)} expected")
-            for tensor in emit.name_outputs(results[: len(outputs)], outputs):
+            named = emit.name_outputs(results[: len(outputs)], outputs)
+            for tensor in named:
                 known[tensor.name] = tensor
                 if tensor.name not in types:
                     graph.value_info.append(value_info(tensor))
+            followed.wrote(emit, start, named)
             nodes.extend(emit.nodes[start:])
             continue
         del emit.nodes[start:]
@@ -172,7 +184,57 @@ def _rewrite(model: ModelProto, *, saturate: bool) -> UnsupportedNodes:
     model.opset_import.extend(
         helper.make_opsetid(domain, version) for domain, version in emit.domains.items() if domain not in there
     )
-    return failures
+    return failures, followed.went_on
+
+
+class _Followed:
+    """The types of what comes after the first nodes of torch_npu, where the inference of the whole model has stopped.
+
+    Args:
+        opsets: The versions of the operator sets.
+        known: The tensors whose types the inference found.
+        graph: The graph, for its small constants.
+
+    Attributes:
+        went_on: Whether anything was found.
+    """
+
+    def __init__(self, opsets: Mapping[str, int], known: Mapping[str, Tensor], graph: GraphProto) -> None:
+        self._opsets = opsets
+        self._tensors = dict(known)
+        for constant in graph.initializer:
+            self._note(constant.name, constant)
+        self._initializers = 0
+        self.went_on = False
+
+    def results(self, node: NodeProto) -> dict[str, Tensor]:
+        """The results of a node, as far as their types were not known and are found."""
+        if node.op_type == "Constant" and (value := attribute(node, "value")) is not None:
+            self._note(node.output[0], value)
+        read = [self._tensors.get(name) if name else None for name in node.input]
+        missing = [name for name in node.output if name and name not in self._tensors]
+        if not missing or any(name and tensor is None for name, tensor in zip(node.input, read, strict=True)):
+            return {}
+        found = inferred(node, read, self._opsets)
+        found = {name: tensor for name, tensor in found.items() if name in missing and tensor.dtype}
+        self._tensors |= found
+        self.went_on |= bool(found)
+        return found
+
+    def wrote(self, emit: Emitter, start: int, results: Iterable[Tensor]) -> None:
+        """Follow the nodes that a handler wrote."""
+        for constant in emit.initializers[self._initializers :]:
+            self._note(constant.name, constant)
+        self._initializers = len(emit.initializers)
+        for node in emit.nodes[start:]:
+            self.results(node)
+        for tensor in results:
+            self._tensors.setdefault(tensor.name, tensor)
+
+    def _note(self, name: str, constant: TensorProto) -> None:
+        dims = tuple(constant.dims)
+        small = math.prod(dims) <= MOST_OF_SIZES and constant.data_location != TensorProto.EXTERNAL
+        self._tensors[name] = Tensor(name, constant.data_type, dims, array_of(constant) if small else None)
 
 
 def _results(node: NodeProto, known: dict[str, Tensor], emit: Emitter) -> tuple[Tensor, ...]:

@@ -62,8 +62,9 @@ class Graph:
         self.proto = proto
         self.opset = opset
         self._nodes = list(proto.node)
-        #: Nodes that are to be inserted before another one, by its id: a list is written anew once for all of them.
+        #: Nodes that are to be inserted before and after another one, by its id: a list is written anew once for all.
         self._inserted: dict[int, list[NodeProto]] = {}
+        self._appended: dict[int, list[NodeProto]] = {}
         self.outputs = {value.name for value in proto.output}
         self.names = names
         self._shared: dict[tuple[Any, ...], str] = {}
@@ -86,17 +87,19 @@ class Graph:
     @property
     def nodes(self) -> list[NodeProto]:
         """The nodes, in order."""
-        if self._inserted:
+        if self._inserted or self._appended:
             waiting, placed = self._nodes[::-1], []
             while waiting:
                 node = waiting.pop()
                 before = self._inserted.pop(id(node), None)
                 if before is None:
                     placed.append(node)
+                    waiting += self._appended.pop(id(node), ())
                 else:
                     waiting += [node, *reversed(before)]
             self._nodes = placed
             self._inserted.clear()
+            self._appended.clear()
         return self._nodes
 
     @nodes.setter
@@ -129,11 +132,16 @@ class Graph:
             return None
         return node if is_well_formed(node, self.opset) else None
 
+    def is_constant(self, name: str) -> bool:
+        """Whether a tensor is a constant whose value can be read."""
+        tensor = self._constants.get(name)
+        return tensor is not None and tensor.data_location != TensorProto.EXTERNAL
+
     def constant(self, name: str, *, most: int | None = _SMALL) -> Array | None:
         """The value of a constant; None for anything else, and for what is in other files or has more elements."""
-        tensor = self._constants.get(name)
-        if tensor is None or tensor.data_location == TensorProto.EXTERNAL:
+        if not self.is_constant(name):
             return None
+        tensor = self._constants[name]
         return array_of(tensor) if most is None or math.prod(tensor.dims) <= most else None
 
     def integers(self, name: str) -> list[int] | None:
@@ -263,11 +271,10 @@ class Graph:
         rename(readers, {name: source}, reading_only=True)
         self._readers.setdefault(source, []).extend(readers)
         if name in self.outputs:
-            at = next(k for k, other in enumerate(self.nodes) if other is node)
             copy = helper.make_node("Identity", [source], [name], name=self.fresh(node, "Identity"))
             node.output[output] = self.fresh(node, "unused")
             self._producers[name] = copy
-            self.nodes.insert(at + 1, copy)
+            self._appended.setdefault(id(node), []).append(copy)
             self._note_reads(copy)
 
     def reorder(self) -> None:
@@ -345,9 +352,8 @@ class Graph:
         del self.proto.value_info[:]
         self.proto.value_info.extend(typed)
         used = read_names(self.proto.node) | self.outputs | {value.name for value in self.proto.input}
-        for k in reversed(range(len(self.proto.initializer))):
-            if self.proto.initializer[k].name not in used:
-                del self.proto.initializer[k]
+        for k in reversed([k for k, tensor in enumerate(self.proto.initializer) if tensor.name not in used]):
+            del self.proto.initializer[k]
 
     def fresh(self, near: NodeProto, what: str) -> str:
         """A new name for a tensor that is made for a node."""

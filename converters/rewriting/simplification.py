@@ -57,12 +57,10 @@ class FoldedConstant(Rule[Graph]):
 
     def pattern(self, graph: Graph, node: NodeProto) -> Match | None:
         """Numbers that can be computed, and are not many more than the inputs."""
-        given: dict[str, Array] = {}
-        for name in filter(None, node.input):
-            array = None if graph.dtype(name) == TensorProto.STRING else graph.constant(name, most=None)
-            if array is None:
-                return None
-            given[name] = array
+        names = [*filter(None, node.input)]
+        if not all(graph.is_constant(name) and graph.dtype(name) != TensorProto.STRING for name in names):
+            return None  # before any is read: one may be a table
+        given = {name: array for name in names if (array := graph.constant(name, most=None)) is not None}
         most = max(_LARGE, sum(array.size for array in given.values()))
         array = folded(node, given, {"": graph.opset}, most)
         return None if array is None else {"array": array}

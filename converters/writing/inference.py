@@ -16,7 +16,7 @@ from onnx_sparse.converters.writing.folding import folded
 from onnx_sparse.models.onnx_tools import infer_outputs
 
 #: The most elements of a constant that may be a shape, axes or the like.
-_SMALL = 64
+MOST_OF_SIZES = 64
 
 #: The operators by which sizes and axes are computed.
 _ON_SIZES = frozenset(
@@ -28,7 +28,7 @@ _ON_SIZES = frozenset(
 
 def is_small(tensor: Tensor) -> bool:
     """Whether a tensor is a constant of a few integers or booleans."""
-    return tensor.value is not None and tensor.value.size <= _SMALL and tensor.value.dtype.kind in "iub"
+    return tensor.value is not None and tensor.value.size <= MOST_OF_SIZES and tensor.value.dtype.kind in "iub"
 
 
 def computed_value(
@@ -42,16 +42,21 @@ def computed_value(
     }
     names = [f"x{k}" if tensor is not None else "" for k, tensor in enumerate(inputs)]
     node = helper.make_node(op_type, names, ["y"], **{k: v for k, v in attributes.items() if v is not None})
-    return folded(node, given, opsets, _SMALL)
+    return folded(node, given, opsets, MOST_OF_SIZES)
 
 
 def inferred_shapes(
     node: NodeProto, inputs: Sequence[Tensor | None], opsets: Mapping[str, int]
 ) -> dict[str, Shape | None]:
-    """The shapes of a node's outputs, by name, as far as ONNX's shape inference knows them.
+    """The shapes of a node's outputs, by name, as far as ONNX's shape inference knows them; see `inferred`."""
+    return {name: tensor.shape for name, tensor in inferred(node, inputs, opsets).items()}
+
+
+def inferred(node: NodeProto, inputs: Sequence[Tensor | None], opsets: Mapping[str, int]) -> dict[str, Tensor]:
+    """A node's outputs, by name, as far as ONNX's shape inference knows their types.
 
     Args:
-        node: The node; one with graphs as attributes has no known shapes.
+        node: The node; of one with graphs as attributes nothing is known.
         inputs: The tensors that it reads.
         opsets: The versions of the operator sets, by domain.
     """
@@ -61,7 +66,7 @@ def inferred_shapes(
     types = {name: helper.make_tensor_type_proto(t.dtype, t.shape) for name, t in given.items()}
     data = {name: _proto(t) for name, t in given.items() if is_small(t)}
     found = infer_outputs(node, types, data, opsets)
-    return {name: _shape(made) for name, made in found.items()}
+    return {name: Tensor(name, made.tensor_type.elem_type, _shape(made)) for name, made in found.items()}
 
 
 def _proto(tensor: Tensor) -> TensorProto:

@@ -6,14 +6,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.schemas.declaration import DType
+
+#: The types of attributes that hold no graph; a malformed attribute has none.
+_WITHOUT_GRAPHS = frozenset(
+    (
+        *(AttributeProto.INT, AttributeProto.INTS, AttributeProto.FLOAT, AttributeProto.FLOATS),
+        *(AttributeProto.STRING, AttributeProto.STRINGS, AttributeProto.TENSOR),
+    )
+)
 
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
     """The graphs in a node's attributes: branches and bodies."""
-    return [graph for a in node.attribute for graph in (*a.graphs, *([a.g] if a.HasField("g") else []))]
+    found: list[GraphProto] = []
+    for a in node.attribute:  # a loop, and no list for each attribute: this is asked of every node many times
+        if a.type not in _WITHOUT_GRAPHS:
+            found += a.graphs
+            if a.HasField("g"):
+                found.append(a.g)
+    return found
 
 
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:

@@ -18,6 +18,7 @@ WIDE = np.array([-7.5, -2.5, -0.5, 0.0, 0.5, 2.5, 7.5], F32)
 ROWS = RNG.standard_normal((6, 3)).astype(F32)
 WHOLE, DIVISORS = np.array([7, -7, 7, -7, 6, 0], I32), np.array([3, 3, -3, -3, 3, 3], I32)
 PARTS = (WHOLE + 0.25).astype(F32)
+EXACT, SIGNS = np.array([6, -6, 6, -6, 0, 1.5], F32), np.array([3, 3, -3, -3, -3, -0.5], F32)
 SORTED = np.array([0, 0, 2, 2, 2, 3], I32)
 LOOKED_UP = np.array([5, 0, 0, 3, 1, 2], I32)
 ANY_ORDER = np.array([2, -1, 0, 2, 3, 0], I32)
@@ -149,6 +150,7 @@ CASES = [
     ("FloorDiv", [WHOLE.astype(F32), DIVISORS.astype(F32)], {}, [(WHOLE // DIVISORS).astype(F32)]),
     ("FloorMod", [WHOLE, DIVISORS], {}, [WHOLE % DIVISORS]),
     ("FloorMod", [PARTS, DIVISORS.astype(F32)], {}, [PARTS % DIVISORS]),
+    ("FloorMod", [EXACT, SIGNS], {}, [EXACT % SIGNS]),
     ("Axpy", [X, Y], {"alpha": 0.5}, [X + Y / 2]),
     ("AxpyV2", [X, Y, np.array([0.5], F32)], {}, [X + Y / 2]),
     ("AxpyV2", [WHOLE, DIVISORS, n(3)], {}, [WHOLE + 3 * DIVISORS]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from support.ascend_graphs import run
 
 from onnx_sparse.converters import ConversionError
@@ -96,6 +96,30 @@ def test_a_chain_with_standard_operators(tmp_path):
     gelu = X * np.exp(0.851 * (X - np.abs(X))) / (1 + np.exp(-1.702 * np.abs(X)))
     (y,) = run(convert(save(tmp_path, nodes, [X])), X)
     np.testing.assert_allclose(y, -gelu.transpose(2, 0, 1)[1:3], 2e-6, 2e-6)
+
+
+def test_many_layers_are_inferred_a_few_times_as_a_whole(tmp_path, monkeypatch):
+    """Layers of 100 MB must not be read again for each of them."""
+    nodes, name = [], "in0"
+    for k in range(12):
+        nodes += [
+            helper.make_node("NPUFastGelu", [name], [f"a{k}"], domain="npu"),
+            helper.make_node("Constant", [], [f"s{k}"], value=numpy_helper.from_array(np.array([2, 12, 1]))),
+            helper.make_node("Reshape", [f"a{k}", f"s{k}"], [f"b{k}"]),
+            helper.make_node("NPUSlice", [f"b{k}"], [f"c{k}"], domain="npu", offsetss=[0, 0, 0], sizes=[2, 12, 1]),
+        ]
+        name = f"c{k}"
+    nodes[-1].output[0] = "out0"
+    infer, calls = onnx.shape_inference.infer_shapes, []
+    monkeypatch.setattr(
+        onnx.shape_inference, "infer_shapes", lambda *given, **named: (calls.append(0), infer(*given, **named))[1]
+    )
+    (y,) = run(convert(save(tmp_path, nodes, [X], opset=13)), X)
+    x = X
+    for _ in range(12):
+        x = x * np.exp(0.851 * (x - np.abs(x))) / (1 + np.exp(-1.702 * np.abs(x)))
+    np.testing.assert_allclose(y, x.reshape(2, 12, 1), 1e-5, 1e-5)
+    assert len(calls) < 6
 
 
 def test_refusals(tmp_path):

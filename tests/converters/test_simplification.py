@@ -12,6 +12,7 @@ tf = pytest.importorskip("tensorflow")
 import keras  # noqa: E402
 from support.tensorflow_functions import function  # noqa: E402
 
+from onnx_sparse.converters.rewriting import graph  # noqa: E402
 from onnx_sparse.converters.rewriting.simplification import simplify  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
@@ -43,6 +44,17 @@ def test_products_with_one_column_before_a_transposition(agree, rows, columns):
         return tf.transpose(tf.tensordot(x, tf.ones((8, 1)), 1), (0, 2, 1))
 
     agree(scores, np.ones((rows, columns, 8), np.float32))
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_size_of_zero_is_no_copied_size(agree, rows):
+    """Among computed sizes it stays what it is; in a constant of ONNX it would copy a size."""
+
+    @function(([None, 0], tf.float32))
+    def turned(x):
+        return tf.reshape(x, tf.stack([0, tf.shape(x)[0], 5]))
+
+    agree(turned, np.ones((rows, 0), np.float32))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -194,3 +206,15 @@ def test_branches_that_are_always_taken(outer, inner):
     onnx.checker.check_model(model, full_check=True)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     np.testing.assert_allclose(session.run(None, feeds)[0], want)
+
+
+def test_tables_are_not_read_to_fold_what_is_no_constant(monkeypatch):
+    """Each lookup would copy its table, in every sweep."""
+    lookups = [helper.make_node("Gather", ["table", f"ids{k}"], [f"rows{k}"]) for k in range(3)]
+    ids = {f"ids{k}": (TensorProto.INT64, [None]) for k in range(3)}
+    rows = {f"rows{k}": (TensorProto.FLOAT, [None, 2]) for k in range(3)}
+    model = of_nodes(lookups, ids, rows, table=np.zeros((5, 2), np.float32))
+    read = []
+    monkeypatch.setattr(graph, "array_of", lambda tensor: read.append(tensor.name))
+    simplify(model)
+    assert not read

@@ -114,6 +114,7 @@ def elementwise() -> list[Row]:
     rows += of_types("Invert", lambda x: RAW.Invert(x=x), (*SIGNED, *UNSIGNED), a)
     for op in ("LeftShift", "RightShift"):
         rows += of_types(op, partial(call_of, op, "x", "y"), UNSIGNED[:1], a, b)
+        rows += of_types(op, partial(call_of, op, "x", "y"), UNSIGNED[:1], [[5, 3, 130]], [[7], [8], [9], [100]])
     rows += of_types("Equal", lambda x, y: RAW.Equal(x=x, y=y), NUMBERS, a, b)
     return rows
 

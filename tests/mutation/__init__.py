@@ -1,0 +1,1 @@
+"""Faults planted in the project's own sources, one at a time: `python -m mutation`."""

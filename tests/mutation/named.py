@@ -1,0 +1,72 @@
+"""Faults that were planted by hand once, in branches of proofs and refusals, and the tests that must find each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mutation.planting import Mutant
+from mutation.rooms import ROOT
+
+_TESTS = "tests/converters"
+_INTEGERS = f"{_TESTS}/onnxruntime/test_integer_anchors.py"
+_FREQUENT = f"{_TESTS}/test_ascend_ge_frequent.py"
+_IMPORTING = f"{_TESTS}/test_tensorflow_importing_operators.py"
+_SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
+
+#: Name, file, what it says, what it says with the fault, tests.
+_WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
+    ("remainder of exact multiples", "converters/ascend/ge/handlers/elementwise.py",
+     'emit.op("And", crosses, emit.op("Not", emit.op("Equal", rest, zero)))', "crosses", _FREQUENT),
+    ("division by -1 without Mod", "converters/onnxruntime/integers.py",
+     'anchors = ("Div", "Mod")', 'anchors = ("Div",)', _INTEGERS),
+    ("sums without int32", "converters/onnxruntime/integers.py",
+     "dtype == TensorProto.INT32 or node.op_type", "node.op_type", _INTEGERS),
+    ("other values of unread attributes", "converters/tensorflow/importing/attributes.py",
+     "if default is None or _value(attribute) != _from_json(default):", "if False:", _IMPORTING),
+    ("attributes that TensorFlow has not", "converters/tensorflow/importing/attributes.py",
+     "if is_known:", "if True:", _IMPORTING),
+    ("limit of shifts", "converters/tensorflow/importing/handlers/elementwise.py",
+     "number.bits - 1", "number.bits", _IMPORTING),
+    ("tolerance", "converters/verification/comparison.py",
+     '"float32": 1e-5', '"float32": 1e-3', f"{_TESTS}/test_verification.py"),
+    ("types that only constants may have", "converters/openvino/conversion.py",
+     "if carried and layer.type not in MOVING:", "if False:", f"{_TESTS}/test_openvino_inference.py"),
+    ("runs that are ending", "onnx_sparse/python/guard.py",
+     "_changed.wait_for(lambda: id(self.options) not in _terminating)", "pass",
+     "tests/contract/test_python_hazards.py"),
+    ("known shape with 0", "converters/rewriting/rules/known_shapes.py",
+     "any(number <= 0 for", "any(number < 0 for", _SIMPLIFICATION),
+    ("nibbles without a sign", "onnx_sparse/reference/quantized_embedding.py",
+     "(integers << 4) >> 4", "integers & 15", "tests/contract/test_semantics.py"),
+    ("random nodes are merged", "converters/rewriting/graph.py",
+     "not each.op_type.startswith(_RANDOM)", "True", _SIMPLIFICATION),
+    ("integers in floats of their size", "converters/rewriting/simplification.py",
+     "and not inexact", "", _SIMPLIFICATION),
+    ("halves to even", "converters/openvino/handlers/arithmetic.py",
+     'emit.op("GreaterOrEqual", emit.op("Sub", size, whole)', 'emit.op("Greater", emit.op("Sub", size, whole)',
+     f"{_TESTS}/test_openvino_operators.py"),
+    ("least of a clamp", "converters/openvino/handlers/activation.py",
+     "math.ceil(max(low, least))", "math.floor(max(low, least))", f"{_TESTS}/test_openvino_rounding.py"),
+    ("external data of any folder", "onnx_sparse/cli/files/external_data.py",
+     'if not parts or ".." in parts or', "if not parts or False and", "tests/cli/test_tables.py"),
+    ("assets of any folder", "converters/tensorflow/reading/saved_model.py",
+     'raise ConversionError(f"{path} names an asset outside', 'print(f"{path} names an asset outside',
+     f"{_TESTS}/test_tensorflow_malformed_input.py"),
+    ("bits of a varint", "converters/varint.py", "byte & 127", "byte & 63", f"{_TESTS}/test_varint.py"),
+)  # fmt: skip
+
+
+def named() -> tuple[Mutant, ...]:
+    """The list.
+
+    Raises:
+        ValueError: A file no longer says what a fault changes, or says it more than once.
+    """
+    found = []
+    for name, file, old, new, *tests in _WRITTEN:
+        source = (ROOT / file).read_text("utf-8")
+        if source.count(old) != 1:
+            raise ValueError(f"{file} says {old!r} {source.count(old)} times, not once: renew the fault {name!r}")
+        at = source.index(old)
+        found.append(Mutant(Path(file), source.count("\n", 0, at) + 1, old, new, at, tuple(tests), name))
+    return tuple(found)
