@@ -8,16 +8,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onnx_sparse.converters.errors import first_line
-from onnx_sparse.converters.verification.comparison import Record, Verdict, compare, dtype_name, merge
+from onnx_sparse.converters.verification.comparison import (
+    Record,
+    Verdict,
+    compare,
+    dtype_name,
+    is_float,
+    magnitude_of,
+    merge,
+)
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import EndedError
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
 from onnx_sparse.converters.verification.number_ranges import find_ranges
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise
 from onnx_sparse.converters.verification.sample_inputs import (
     BEYOND_TABLES,
     KINDS,
@@ -300,6 +310,7 @@ def compare_batches(
     random: Collection[str] = (),
     source_checks: bool = True,
     guards: Callable[[Mapping[str, Array]], str] | None = None,
+    noise: RoundingNoise | None = None,
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
 
@@ -316,8 +327,13 @@ def compare_batches(
             something with them, batches of no rows, of another dimension of size 0 or 1, or of such ids do not count
             that the model refuses, that have no elements, or of which it makes outputs of other shapes.
         guards: Why what was converted refuses a batch that the source takes, or empty text.
+        noise: Measures the rounding noise of outputs that differ by more than their tolerances.
     """
     records: dict[str, Record] = {}
+    taken = [attempt.outputs for attempt in attempts if attempt.refusal is None]
+    magnitudes = [
+        magnitude_of(values) if all(map(is_float, values)) else np.zeros(()) for values in zip(*taken, strict=True)
+    ]
     notes = _refusals(attempts)
     for attempt in attempts:
         if attempt.refusal is not None:
@@ -349,12 +365,20 @@ def compare_batches(
             found = []
             # Dropout, say, is random only where the model is told to train.
             again = run_model(batch.feeds) if random else actual
-            for name, want, got, other in zip(outputs, expected, actual, again, strict=True):
+            floors: list[Array] | None = None
+            for k, (name, want, got, other) in enumerate(zip(outputs, expected, actual, again, strict=True)):
                 is_random = name in random and not compare(name, got, other, batch.kind).ok
                 if is_random and (want.dtype, want.shape) == (got.dtype, got.shape):
                     got = want
                 explained = differences.explain(name, want, got, batch.feeds)
-                record = compare(name, explained.want, explained.got, batch.kind, explained.note, computed)
+                compared = explained.want, explained.got
+                magnitude = magnitudes[k] if explained.want is want else None
+                judge = partial(compare, name, *compared, batch.kind, explained.note, computed, magnitude=magnitude)
+                record = judge()
+                if not record.ok and noise is not None and is_float(want) and want.shape == got.shape:
+                    if floors is None:
+                        floors = noise.of(batch.feeds, expected, actual, magnitudes)
+                    record = judge(floor=floors[k])
                 compares = batch.has_rows and want.size > explained.count and not is_random
                 found.append(replace(record, batches=int(compares), explained=explained.count))
             if is_unchecked and not all(record.ok for record in found):
@@ -372,7 +396,8 @@ def compare_batches(
 
 def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str], is_random: bool) -> Record:
     """The record of an output after all batches: without anything to compare, it is not equal."""
-    said = [record.note, *notes]
+    noise = f"rounding noise of {record.noise:.1g}, measured by moving inputs and weights by their last digit, is allowed"
+    said = [record.note, noise if record.noise and record.ok else "", *notes]
     if record.ok and is_random and not record.batches:
         why = "random values: only types and shapes are compared, and equal"
         return replace(record, verdict=Verdict.RANDOM, note="; ".join(filter(None, (why, *said))))

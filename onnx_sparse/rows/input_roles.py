@@ -102,8 +102,8 @@ class Roles:
     most_segments: int | None = None
 
     def limit_segments(self, count: int | None) -> None:
-        """Take a constant number of segments into account."""
-        if count is not None:
+        """Take a constant number of segments into account; a negative one is found in the data."""
+        if count is not None and count >= 0:
             self.most_segments = count if self.most_segments is None else min(count, self.most_segments)
 
 
@@ -147,10 +147,11 @@ def find_roles(model: ModelProto) -> Roles:
             roles.splits |= _known(names[1])  # the pattern that the rule `bags-of-splits` writes
         elif node.op_type == "ScatterND" and names[1] is not None and trace.has_rows_of_coordinates(names[1]):
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
-        elif node.op_type == "Gather" and (chosen := trace.array(node.input[1])) and trace.has_axes(node.input[0]):
+        elif node.op_type == "Gather" and trace.has_axes(node.input[0]) and (chosen := trace.array(node.input[1])):
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             at = node.input[0], axis % trace.rank(node.input[0])
-            least = max(index + 1 if index >= 0 else -index for index in np.ravel(chosen).tolist())
+            indices = np.array(chosen)
+            least = int(max(indices.max() + 1, -indices.min()))
             roles.least_sizes[at] = max(least, roles.least_sizes.get(at, 0))
         elif node.op_type == "Gather" and names[1] is not None:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
@@ -175,6 +176,8 @@ class _Trace:
 
     def __init__(self, graph: GraphProto, nodes: list[NodeProto]) -> None:
         self._inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
+        self._origins: dict[str, str | None] = {name: name for name in self._inputs}
+        self._places: dict[str, bool] = {}
         self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output) if name}
         self._shapes: dict[str, list[int | None]] = {
             tensor.name: list(tensor.dims) for inner in graphs(graph) for tensor in inner.initializer
@@ -216,25 +219,30 @@ class _Trace:
 
     def origin(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
-        passed: set[str] = set()  # so that a cycle ends
-        while name not in self._inputs:
-            if name in passed:
-                return None
-            passed.add(name)
-            node, position = self._producers.get(name, (None, 0))
-            carried = _CARRIERS.get(node.op_type) if node is not None else None
-            if node is not None and node.op_type == "Where" and self._counts_from_the_front(node):
-                carried = 2
-            if node is not None and node.op_type == "Where" and self.constant(node.input[2]) == -1:
-                carried = 1  # ids of which some are left out
-            if node is not None and node.op_type == "Gather" and self._are_places(node.input[0]):
-                carried = 1  # ids of which some count from the end
-            if isinstance(carried, tuple):
-                carried = carried[position] if position < len(carried) else None
-            if node is None or carried is None:
-                return None
-            name = node.input[carried]
-        return name
+        passed: dict[str, None] = {}
+        current: str | None = name
+        while current is not None and current not in self._origins and current not in passed:  # so that a cycle ends
+            passed[current] = None
+            current = self._carried(current)
+        found = None if current is None else self._origins.get(current)
+        self._origins.update(dict.fromkeys(passed, found))
+        return found
+
+    def _carried(self, name: str) -> str | None:
+        """The tensor that the elements of a node's output are taken from."""
+        node, position = self._producers.get(name, (None, 0))
+        if node is None:
+            return None
+        carried = _CARRIERS.get(node.op_type)
+        if node.op_type == "Where" and self._counts_from_the_front(node):
+            carried = 2
+        if node.op_type == "Where" and self.constant(node.input[2]) == -1:
+            carried = 1  # ids of which some are left out
+        if node.op_type == "Gather" and self._are_places(node.input[0]):
+            carried = 1  # ids of which some count from the end
+        if isinstance(carried, tuple):
+            carried = carried[position] if position < len(carried) else None
+        return None if carried is None else node.input[carried]
 
     def _counts_from_the_front(self, where: NodeProto) -> bool:
         """Whether a Where changes only ids that are negative."""
@@ -246,30 +254,31 @@ class _Trace:
         maker, _ = self._producers.get(name, (None, 0))
         if maker is not None:
             return maker.op_type == "Range" and self.constant(maker.input[0]) == 0
-        tensor = self._arrays.get(name)
-        if tensor is None or len(tensor.dims) != 1 or tensor.data_type != TensorProto.INT64:
-            return False
-        return self.array(name) == list(range(tensor.dims[0]))
+        if name not in self._places:
+            tensor = self._arrays.get(name)
+            is_list = tensor is not None and len(tensor.dims) == 1 and tensor.data_type == TensorProto.INT64
+            self._places[name] = is_list and np.array_equal(array_of(tensor), np.arange(tensor.dims[0]))
+        return self._places[name]
 
     def before_expansion(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from, perhaps repeated."""
         node, _ = self._producers.get(name, (None, 0))
         return self.origin(node.input[0] if node is not None and node.op_type == "Expand" else name)
 
-    def sources(self, name: str, passed: frozenset[str] = frozenset()) -> set[str]:
+    def sources(self, name: str) -> set[str]:
         """The graph inputs that a tensor is computed from element by element; in rows * weights also the weights."""
-        origin = self.origin(name)
-        if origin is not None:
-            return {origin}
-        while name in self._producers and name not in passed:
-            passed |= {name}
-            node, _ = self._producers[name]
-            if node.op_type in _ELEMENTWISE:
-                return set().union(*(self.sources(taken, passed) for taken in node.input))
-            if not isinstance(_CARRIERS.get(node.op_type), int):
-                break
-            name = node.input[0]
-        return set()
+        found: set[str] = set()
+        seen, waiting = {name}, [name]
+        while waiting:
+            current = waiting.pop()
+            node, _ = self._producers.get(current, (None, 0))
+            if (origin := self.origin(current)) is not None:
+                found.add(origin)
+            elif node is not None and (node.op_type in _ELEMENTWISE or isinstance(_CARRIERS.get(node.op_type), int)):
+                taken = node.input if node.op_type in _ELEMENTWISE else node.input[:1]
+                waiting += [each for each in taken if each not in seen]
+                seen.update(taken)
+        return found
 
     def shape_of(self, name: str) -> str | None:
         """The graph input that holds the shape of a tensor made by Expand."""
