@@ -372,7 +372,7 @@ def compare_batches(
                     got = want
                 explained = differences.explain(name, want, got, batch.feeds)
                 compared = explained.want, explained.got
-                magnitude = magnitudes[k] if explained.want is want else None
+                magnitude = magnitudes[k] if is_float(want) and explained.want.shape == want.shape else None
                 judge = partial(compare, name, *compared, batch.kind, explained.note, computed, magnitude=magnitude)
                 record = judge()
                 if not record.ok and noise is not None and is_float(want) and want.shape == got.shape:

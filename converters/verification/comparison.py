@@ -10,11 +10,6 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
-
-from onnx_sparse.models.graphs import graphs
-from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
-
 Array = np.ndarray[Any, Any]
 
 #: By how much floats may differ, as a part of their value, by the least exact type that the model computes with; a
@@ -159,14 +154,6 @@ def magnitude_of(values: Sequence[Array]) -> Array:
 
 def _different(record: Record, kind: str) -> Record:
     return replace(record, verdict=Verdict.DIFFERENT, note=f"values differ in the batch {kind!r}")
-
-
-def half_floats(model: ModelProto) -> set[str]:
-    """The half-float types that a model computes with: those of its constants and of casts."""
-    types = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
-    casts = [node for graph in graphs(model.graph) for node in graph.node if node.op_type == "Cast"]
-    types |= {attribute.i for node in casts for attribute in node.attribute if attribute.name == "to"}
-    return {numpy_dtype(dtype).name for dtype in HALF_FLOATS if dtype in types}
 
 
 def merge(before: Record | None, after: Record) -> Record:

@@ -39,20 +39,6 @@ _LARGEST_UNIT = 64
 #: Operators whose text is read as a number.
 _NUMERIC = frozenset(["StringToNumber"])
 
-#: Texts that are numbers, or that have numbers in some of their places, from the most ordinary.
-NUMBER_TEXTS = (
-    ("7", "12", "0", "3"),
-    ("2024-02-29", "1999-12-01", "2023-07-04"),
-    ("2024-02-29 23:59:58", "1999-12-01 00:00:00", "2023-07-04 12:30:01"),
-    ("2024-02-29T23:59:58Z", "1999-12-01T00:00:00Z", "2023-07-04T12:30:01Z"),
-    ("23:59:58", "00:00:00", "12:30:01"),
-    ("29/02/2024", "01/12/1999", "04/07/2023"),
-    ("1.5", "0.25", "-2", "31"),
-    ("20240229", "19991201", "20230704"),
-    ("20240229235958120010", "19991201000000310101", "11111111111111111111"),
-)
-
-
 @dataclass
 class Constraints:
     """What is known about the values of inputs and of the features of messages.

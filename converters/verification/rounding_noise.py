@@ -52,9 +52,9 @@ class RoundingNoise:
         kept: Collection[float] = (),
         computed: Collection[str] = (),
     ) -> None:
-        self._source, self._model, self._with_other_weights = source, model, with_other_weights
-        self._computed = computed
-        self._kept = np.array(sorted({*kept}), np.float64)
+        self.source, self.model, self._with_other_weights = source, model, with_other_weights
+        self.computed = computed
+        self.kept = np.array(sorted({*kept}), np.float64)
 
     def of(
         self, feeds: Mapping[str, Array], want: Sequence[Array], got: Sequence[Array], magnitudes: Sequence[Array]
@@ -91,7 +91,7 @@ class RoundingNoise:
         return np.asarray(np.minimum(_TIMES * np.maximum(spread, np.sqrt(np.mean(np.square(spread)))), most))
 
     def _tenth(self, want: Array, of: float) -> Array:
-        return np.full(want.shape, 0.1 * relative_tolerance(want, self._computed) * of if is_float(want) else 0.0)
+        return np.full(want.shape, 0.1 * relative_tolerance(want, self.computed) * of if is_float(want) else 0.0)
 
     def _moved_runs(
         self, feeds: Mapping[str, Array], want: Sequence[Array], got: Sequence[Array]
@@ -100,23 +100,24 @@ class RoundingNoise:
         rng = np.random.default_rng(0)
         drawn = [{name: self._moved(value, rng) for name, value in feeds.items()} for _ in range(_MOVES)]
         batches = [b for b in drawn if any(not np.array_equal(b[n], feeds[n], equal_nan=is_float(b[n])) for n in b)]
-        runs = [(want, self._source, batch) for batch in batches] + [(got, self._model, batch) for batch in batches]
-        for base, run, batch in [*runs, *((got, other, feeds) for other in self._others)]:
+        runs = [(want, self.source, batch) for batch in batches] + [(got, self.model, batch) for batch in batches]
+        for base, run, batch in [*runs, *((got, other, feeds) for other in self.others)]:
             try:
                 yield base, run(batch)
             except Exception:  # whatever programs raise
                 continue
 
     def _moved(self, value: Array, rng: np.random.Generator) -> Array:
-        return moved(value, self._unit, rng, self._kept) if is_float(value) else value
+        return moved(value, self._unit, rng, self.kept) if is_float(value) else value
 
     @cached_property
-    def _others(self) -> Sequence[Run]:
+    def others(self) -> Sequence[Run]:
+        """What runs the model with moved weights."""
         return self._with_other_weights()
 
     @cached_property
     def _unit(self) -> float:
-        return max(_UNITS[name] for name in ("float32", *self._computed))
+        return max(_UNITS[name] for name in ("float32", *self.computed))
 
 
 def _largest(value: Array) -> float:

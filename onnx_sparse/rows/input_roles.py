@@ -49,6 +49,9 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
     0,
 ) | {"SparseFillEmptyRows": (2, 0), "SparseReshape": (0, 1), "RaggedFillEmptyRows": (0, 1)}
 
+#: Some keys of each dictionary are enough.
+_MOST_KEYS = 20
+
 #: The kinds of values of inputs with an element, or a row, for each entry or bag.
 _OF_ENTRIES = ("coordinates", "index", "offsets", "segment", "sorted_segment")
 
@@ -79,6 +82,8 @@ class Roles:
         indexed: Ids, with the input and its axis that they index.
         examples: Serialized messages, with the features that the model takes from them.
         keys: Integers that are looked up in a dictionary, with some of its keys.
+        words: Texts that are looked up in a dictionary, with some of its keys.
+        numeric: Texts that are read as numbers.
         values: The inputs whose elements have these coordinates, by the input with the coordinates, as far as operators
             tell.
         least_sizes: The least sizes of axes, which constant indices need.
@@ -97,6 +102,8 @@ class Roles:
     starts: set[str] = field(default_factory=set)
     examples: dict[str, tuple[ParsedFeature, ...]] = field(default_factory=dict)
     keys: dict[str, list[int]] = field(default_factory=dict)
+    words: dict[str, list[str]] = field(default_factory=dict)
+    numeric: set[str] = field(default_factory=set)
     values: dict[str, set[str]] = field(default_factory=dict)
     least_sizes: dict[tuple[str, int], int] = field(default_factory=dict)
     most_segments: int | None = None
@@ -138,9 +145,9 @@ def find_roles(model: ModelProto) -> Roles:
                 features = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))
                 roles.examples[names[0]] = merged(roles.examples.get(names[0], ()), features)
         elif node.op_type == "LabelEncoder" and names[0] is not None:
-            keys = next((a.ints for a in node.attribute if a.name == "keys_int64s"), ())
-            if keys:
-                roles.keys[names[0]] = list(keys[:20])
+            _add_keys(roles, names[0], node)
+        elif node.op_type in ("Cast", "StringToNumber") and trace.holds_text(names[0]):
+            roles.numeric |= _known(names[0])
         elif node.op_type == "ScatterElements" and node.output[0] in counted:
             roles.splits |= _known(names[1])  # the pattern that the rule `rows-of-splits` writes
         elif node.op_type == "Gather" and node.input[0] in kept_before:
@@ -176,6 +183,7 @@ class _Trace:
 
     def __init__(self, graph: GraphProto, nodes: list[NodeProto]) -> None:
         self._inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
+        self._texts = {v.name for v in graph.input if v.type.tensor_type.elem_type == TensorProto.STRING}
         self._origins: dict[str, str | None] = {name: name for name in self._inputs}
         self._places: dict[str, bool] = {}
         self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output) if name}
@@ -201,6 +209,10 @@ class _Trace:
     def is_input(self, name: str) -> bool:
         """Whether a tensor is an input of the graph."""
         return name in self._inputs
+
+    def holds_text(self, name: str | None) -> bool:
+        """Whether a tensor is an input of the graph with text."""
+        return name in self._texts
 
     def has_axes(self, name: str) -> bool:
         """Whether a tensor is an input of the graph, and no scalar."""
@@ -352,6 +364,21 @@ def _numbers_of_kept(nodes: list[NodeProto]) -> set[str]:
     sums = {name for name, node in made.items() if node.op_type == "CumSum" and node.input[0] in made}
     of_masks = {name for name in sums if made[made[name].input[0]].input[0] in masks}
     return {node.output[0] for node in nodes if node.op_type == "Concat" and not of_masks.isdisjoint(node.input)}
+
+
+def _add_keys(roles: Roles, name: str, node: NodeProto) -> None:
+    """Add some of the keys of a dictionary in which an input is looked up."""
+    for attribute in node.attribute:
+        keys: list[Any] = []
+        if attribute.name in ("keys_int64s", "keys_strings"):
+            keys = [*attribute.ints[:_MOST_KEYS], *attribute.strings[:_MOST_KEYS]]
+        elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
+            keys = array_of(attribute.t).ravel()[:_MOST_KEYS].tolist()
+        if keys and isinstance(keys[0], int):
+            roles.keys[name] = keys
+        elif keys and isinstance(keys[0], str | bytes):
+            texts = [key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key for key in keys]
+            roles.words.setdefault(name, []).extend(texts)
 
 
 def _known(*names: str | None) -> set[str]:
