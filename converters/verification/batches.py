@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,8 +50,12 @@ _MOST_ROWS, _MOST_MORE = 64, 8
 #: The lengths that are tried where shorter inputs are refused, or have no output: windows, multiples of a stride.
 _LENGTHS = (2, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 
-#: No longer than that: seconds, and elements of all inputs together.
-_MOST_SECONDS, _MOST_ELEMENTS = 30.0, 1 << 24
+#: No longer than that: elements of all inputs together, in one batch and in all that are tried. They are counted, and
+#: not timed, so that a verdict is the same on any machine.
+_MOST_ELEMENTS, _MOST_ELEMENTS_TRIED = 1 << 24, 1 << 26
+
+#: From more lengths sizes are not solved for.
+_MOST_SOLVED = 8
 
 #: What ONNX Runtime says where a window does not fit into its input, such as `running Conv node`.
 _IN_WINDOW = re.compile(r"running \w*(Conv|Pool)\w* node")
@@ -194,7 +197,7 @@ class Attempts:
 
     def _longer(self) -> Iterator[Layout]:
         """Layouts in which all open dimensions, first those that are no rows, are long enough for an output."""
-        end = time.monotonic() + _MOST_SECONDS
+        tried = 0
         ordinary = self._sampler.batch(KINDS[0], self._seed, self._layout)
         free = [axis for axis in ordinary.sizes or {} if not self._sampler.is_of_rows(axis)]
         flat = [value for value in ordinary.feeds.values() if value.ndim == 1]
@@ -212,10 +215,10 @@ class Attempts:
                 for axis in axes:
                     layout = layout.with_size(axis, size)
                 batch = self._sampler.batch(KINDS[0], self._seed, layout, careful=self._careful)
-                if time.monotonic() > end:
-                    break
-                if sum(value.size for value in batch.feeds.values()) > _MOST_ELEMENTS:
+                if (elements := sum(value.size for value in batch.feeds.values())) > _MOST_ELEMENTS:
                     continue
+                if (tried := tried + elements) > _MOST_ELEMENTS_TRIED:
+                    break
                 if self.of(batch).is_compared:
                     yield layout
 
@@ -244,16 +247,19 @@ class Attempts:
 
     def _solved_when_longer(self) -> Iterator[Layout]:
         """The layouts that messages lead to from a length of a dimension at which the source has another complaint."""
-        end = time.monotonic() + _MOST_SECONDS
+        tried = solved = 0
         ordinary = self._sampler.batch(KINDS[0], self._seed, self._layout)
         complaint = _complaint(self.of(ordinary))
         for axis in ordinary.sizes or {}:
             for size in () if self._sampler.is_of_rows(axis) else _LENGTHS:
                 layout = self._layout.with_size(axis, size)
                 batch = self._sampler.batch(KINDS[0], self._seed, layout)
-                if time.monotonic() > end or sum(value.size for value in batch.feeds.values()) > _MOST_ELEMENTS:
+                elements = sum(value.size for value in batch.feeds.values())
+                tried += elements
+                if elements > _MOST_ELEMENTS or tried > _MOST_ELEMENTS_TRIED or solved == _MOST_SOLVED:
                     break
                 if _complaint(self.of(batch)) != complaint:
+                    solved += 1
                     yield from self._solved(layout)
 
 
@@ -396,7 +402,9 @@ def compare_batches(
 
 def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str], is_random: bool) -> Record:
     """The record of an output after all batches: without anything to compare, it is not equal."""
-    noise = f"rounding noise of {record.noise:.1g}, measured by moving inputs and weights by their last digit, is allowed"
+    noise = (
+        f"rounding noise of {record.noise:.1g}, measured by moving inputs and weights by their last digit, is allowed"
+    )
     said = [record.note, noise if record.noise and record.ok else "", *notes]
     if record.ok and is_random and not record.batches:
         why = "random values: only types and shapes are compared, and equal"

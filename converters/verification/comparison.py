@@ -10,6 +10,9 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+
+from onnx_sparse.models.graphs import half_floats as half_floats
+
 Array = np.ndarray[Any, Any]
 
 #: By how much floats may differ, as a part of their value, by the least exact type that the model computes with; a
@@ -142,9 +145,10 @@ def magnitude_of(values: Sequence[Array]) -> Array:
     median. Columns, along the last axis, have one each: one of large numbers must not hide one of probabilities."""
     columns = {value.shape[-1] for value in values if value.ndim > 1}
     by_column = len(columns) == 1 and all(value.ndim > 1 for value in values)
-    rows = np.concatenate([np.abs(np.reshape(v, (-1, *columns) if by_column else -1), dtype=np.float64) for v in values])
+    wide = [np.abs(value.astype(np.float64)) for value in values]
+    rows = np.concatenate([w.reshape(math.prod(w.shape[:-1]), *columns) if by_column else w.ravel() for w in wide])
     rows[~np.isfinite(rows) | (rows == 0)] = np.nan
-    if not len(rows) or np.isnan(rows).all():
+    if np.isnan(rows).all():  # or there are none
         return np.zeros(rows.shape[1:])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a column without numbers

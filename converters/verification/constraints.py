@@ -39,6 +39,7 @@ _LARGEST_UNIT = 64
 #: Operators whose text is read as a number.
 _NUMERIC = frozenset(["StringToNumber"])
 
+
 @dataclass
 class Constraints:
     """What is known about the values of inputs and of the features of messages.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 #: By how much an element may differ alone and among others, as a part of its magnitude in the other rows: products of
 #: matrices round differently for one row. By the least exact type that the model computes with.
 _RELATIVE = {"float32": 1e-5, "float64": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
-#: The rows that are generated: how many values they have, of several lengths and then some of none, and the magnitude of
-#: their floats.
+#: The rows that are generated: how many values they have, of several lengths and then some of none, and the magnitude
+#: of their floats.
 _TRIES = (((3, 1, 5, 2, 4), 1.0), ((2, 0, 4, 1, 0), 1e3), ((3, 1, 5, 2, 4), 1e-3))
 
 #: Why rows are not joined that could not be tried.

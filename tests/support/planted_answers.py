@@ -228,4 +228,5 @@ def _apart(one: Array, other: Array) -> bool:
         return True
     finite = np.isfinite(wide)
     size = np.abs(wide[finite])
-    return bool((np.abs(wide[finite] - changed[finite]) > _VISIBLE * np.maximum(size, size.mean() if size.size else 0)).any())
+    least = _VISIBLE * np.maximum(size, size.mean() if size.size else 0)
+    return bool((np.abs(wide[finite] - changed[finite]) > least).any())
