@@ -268,8 +268,12 @@ class _Trace:
             return maker.op_type == "Range" and self.constant(maker.input[0]) == 0
         if name not in self._places:
             tensor = self._arrays.get(name)
-            is_list = tensor is not None and len(tensor.dims) == 1 and tensor.data_type == TensorProto.INT64
-            self._places[name] = is_list and np.array_equal(array_of(tensor), np.arange(tensor.dims[0]))
+            self._places[name] = (
+                tensor is not None
+                and len(tensor.dims) == 1
+                and tensor.data_type == TensorProto.INT64
+                and np.array_equal(array_of(tensor), np.arange(tensor.dims[0]))
+            )
         return self._places[name]
 
     def before_expansion(self, name: str) -> str | None:

@@ -73,7 +73,7 @@ def _model_of(session: ort.InferenceSession) -> ModelProto | None:
     """The model of a session, without the data of its tables; None if it cannot be read."""
     path, content = getattr(session, "_model_path", None), getattr(session, "_model_bytes", None)
     try:
-        return onnx.load(path, load_external_data=False) if path else onnx.load_model_from_string(content)
+        return onnx.load(path, load_external_data=False) if path else onnx.load_model_from_string(content or b"")
     except Exception:  # of another format, or gone
         return None
 

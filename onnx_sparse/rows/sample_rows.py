@@ -53,10 +53,11 @@ class Draws:
         """For the features of a model."""
         return cls(known, None if model is None else find_roles(model))
 
-    def texts(self) -> Iterator[dict[str, Sequence[str]]]:
+    def texts(self) -> Iterator[Mapping[str, Sequence[str]]]:
         """Texts for each input that takes text, the likeliest first: words that the model knows, numbers, dates."""
         held = [name for name, kind in self.known.inputs.items() if numpy_dtype(kind.dtype).kind == "O"]
-        numeric, words = (set(), {}) if self.roles is None else (self.roles.numeric, self.roles.words)
+        numeric: set[str] = set() if self.roles is None else self.roles.numeric
+        words: Mapping[str, Sequence[str]] = {} if self.roles is None else self.roles.words
         likely = {name: words.get(name) or (NUMBER_TEXTS[0] if name in numeric else _WORDS) for name in held}
         yield likely
         if held:
