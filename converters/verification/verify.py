@@ -90,7 +90,9 @@ def verify(
 
     Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
     value (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's
-    largest value. NaN equals NaN. Differences that are meant, or that rounding explains, are counted apart and noted
+    magnitude over all batches (see `magnitude_of`). Where the rounding noise is larger, as of numbers that cancel, it
+    is measured (see `RoundingNoise`), allowed and noted. NaN equals NaN. Differences that are meant, or that rounding
+    explains, are counted apart and noted
     (see `intended_differences`). An output of which nothing was compared on a batch with rows is not equal, nor is one
     of random values, of which only types and shapes are compared, nor one of a source that refuses to run.
 
