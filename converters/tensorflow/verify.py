@@ -28,9 +28,10 @@ from onnx_sparse.converters.verification.sample_inputs import KINDS
 #: Where TensorFlow's errors name the operator.
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")
 
-#: Headings in TensorFlow's errors, which come before the line that says what is wrong.
+#: Headings in TensorFlow's errors, which come before the line that says what is wrong, and the function at its end.
 _HEADING = re.compile(
     r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|File .*|\{\{function_node .*?\}\})"
+    r"| \[Op:[^\]]*\]$"
 )
 
 

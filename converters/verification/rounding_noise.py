@@ -67,10 +67,11 @@ class RoundingNoise:
             got: What the model makes of it.
             magnitudes: The magnitudes of the outputs over all batches.
         """
-        spreads = [np.zeros(value.shape) for value in want]
+        of_source, of_model = ([np.zeros(value.shape) for value in want] for _ in range(2))
         is_measured = False
         for base, moved in self._moved_runs(feeds, want, got):
             is_measured = True
+            spreads = of_source if base is want else of_model
             for spread, before, after in zip(spreads, base, moved, strict=True):
                 if is_float(before) and before.shape == after.shape == spread.shape:
                     with np.errstate(invalid="ignore"):
@@ -79,16 +80,14 @@ class RoundingNoise:
         largest = max(map(_largest, feeds.values()), default=0.0)
         if not is_measured:  # nothing can be moved
             return [self._tenth(value, _largest(value)) for value in want]
-        limited = zip(spreads, want, magnitudes, strict=True)
-        return [self._limited(spread, value, magnitude, largest) for spread, value, magnitude in limited]
-
-    def _limited(self, spread: Array, want: Array, magnitude: Array, largest: float) -> Array:
-        if not is_float(want) or not spread.size:
-            return np.zeros(want.shape)
-        absolute = self._tenth(want, max(1.0, largest, float(np.max(magnitude))))
-        most = np.maximum(absolute, _MOST * magnitude)
-        spread = np.minimum(spread, most)
-        return np.asarray(np.minimum(_TIMES * np.maximum(spread, np.sqrt(np.mean(np.square(spread)))), most))
+        floors = []
+        for value, magnitude, source, model in zip(want, magnitudes, of_source, of_model, strict=True):
+            absolute = self._tenth(value, max(1.0, largest, float(np.max(magnitude, initial=0))))
+            part = np.broadcast_to(_MOST * magnitude if is_float(value) else 0.0, value.shape)
+            # A wrong model may move as it likes, its source may not.
+            limits = (source, np.maximum(part, absolute)), (model, np.where(part > 0, part, absolute))
+            floors.append(np.maximum(*(_limited(spread, most) for spread, most in limits)))
+        return floors
 
     def _tenth(self, want: Array, of: float) -> Array:
         return np.full(want.shape, 0.1 * relative_tolerance(want, self.computed) * of if is_float(want) else 0.0)
@@ -118,6 +117,12 @@ class RoundingNoise:
     @cached_property
     def _unit(self) -> float:
         return max(_UNITS[name] for name in ("float32", *self.computed))
+
+
+def _limited(spread: Array, most: Array) -> Array:
+    spread = np.minimum(spread, most)
+    typical = np.sqrt(np.mean(np.square(spread))) if spread.size else 0.0
+    return np.asarray(np.minimum(_TIMES * np.maximum(spread, typical), most))
 
 
 def _largest(value: Array) -> float:

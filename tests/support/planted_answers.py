@@ -34,8 +34,9 @@ def _changed_element(value: Array) -> Array:
     if not is_float(value) or not value.size:
         return value
     changed = value.copy()
-    at = int(np.argmin(np.abs(np.abs(changed.astype(np.float64)) - np.median(np.abs(changed.astype(np.float64))))))
-    changed.reshape(-1)[at] = changed.reshape(-1)[at] * np.asarray(1.5, value.dtype)
+    size = np.abs(value.astype(np.float64)).ravel()
+    typical = np.median(size[size > 0]) if (size > 0).any() else 0
+    changed.reshape(-1)[np.argmin(np.abs(size - typical))] *= np.asarray(1.5, value.dtype)
     return changed
 
 

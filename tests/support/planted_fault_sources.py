@@ -29,6 +29,10 @@ from onnx_sparse.converters.verification.verify import as_text
 Array = np.ndarray[Any, Any]
 
 
+#: TensorFlow's RaggedGather ends the process, which is this one, on a batch that is made for these.
+_DEADLY = ("tensorflow/ragged rows chosen",)
+
+
 @dataclass(frozen=True)
 class Right:
     """A converted model.
@@ -76,7 +80,11 @@ def from_tensorflow(chosen: Callable[[str], bool]) -> Iterator[Right]:
     """Models of the zoo of TensorFlow whose packages are installed; those of Keras 2 if TF_USE_LEGACY_KERAS is 1."""
     legacy = os.environ.get("TF_USE_LEGACY_KERAS")
     for name, entry in entries().items():
-        if VARIABLES.get(entry.environment, {}).get("TF_USE_LEGACY_KERAS") != legacy or not chosen(name):
+        if (
+            VARIABLES.get(entry.environment, {}).get("TF_USE_LEGACY_KERAS") != legacy
+            or not chosen(name)
+            or name in _DEADLY
+        ):
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
