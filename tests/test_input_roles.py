@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -48,8 +50,8 @@ def test_each_node_is_looked_at_once(count, monkeypatch):
     monkeypatch.setattr(input_roles._Trace, "_carried", lambda *given: looked_at.append(1) or carried(*given))
     monkeypatch.setattr(input_roles, "array_of", lambda tensor: looked_at.append(1) or array_of(tensor))
     names = ["x", *(f"t{k}" for k in range(2 * count))]
-    nodes = [helper.make_node("Gather", ["places", a], [b]) for a, b in zip(names, names[1 : count + 1], strict=False)]
-    nodes += [helper.make_node("Identity", [a], [b]) for a, b in zip(names[count:], names[count + 1 :], strict=False)]
+    nodes = [helper.make_node("Gather", ["places", a], [b]) for a, b in pairwise(names[: count + 1])]
+    nodes += [helper.make_node("Identity", [a], [b]) for a, b in pairwise(names[count:])]
     nodes.append(helper.make_node("Gather", ["table", names[-1]], ["y"]))
     model = model_of(nodes, ["x"])
     model.graph.initializer.append(numpy_helper.from_array(np.arange(100), "places"))
@@ -61,7 +63,7 @@ def test_each_node_is_looked_at_once(count, monkeypatch):
 def test_sums_of_one_tensor_are_followed_once():
     """Each adds a tensor to itself: there are more ways through them than could be followed."""
     names = ["x", *(f"t{k}" for k in range(2000))]
-    nodes = [helper.make_node("Add", [a, a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [helper.make_node("Add", [a, a], [b]) for a, b in pairwise(names)]
     nodes.append(helper.make_node("SegmentSum", [names[-1], "ids", ""], ["y"], domain=DOMAIN))
     roles = find_roles(model_of(nodes, ["x", "ids"]))
     assert (roles.entries, roles.segments) == ({"x", "ids"}, {"ids"})
