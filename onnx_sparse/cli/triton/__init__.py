@@ -169,7 +169,7 @@ def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | Non
     if reason is not None:
         return reason, []
     tried, reason = try_rows(session, known)
-    return reason if tried else UNTRIED, []
+    return (reason, []) if tried else ("its rows were not tried", [UNTRIED])
 
 
 def _write(
