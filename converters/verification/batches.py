@@ -225,10 +225,11 @@ class Attempts:
                 for axis in axes:
                     layout = layout.with_size(axis, size)
                 batch = self._sampler.batch(KINDS[0], self._seed, layout, careful=self._careful)
-                if (elements := sum(value.size for value in batch.feeds.values())) > _MOST_ELEMENTS:
-                    continue
+                elements = sum(value.size for value in batch.feeds.values())
                 if (tried := tried + elements) > _MOST_ELEMENTS_TRIED:
                     break
+                if elements > _MOST_ELEMENTS:
+                    continue
                 if self.of(batch).is_compared:
                     yield layout
 
