@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import onnx_sparse
 from onnx_sparse.batching import join, run_joined, split
+from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.features import Feature, write_features
 
 TEXT = """
@@ -186,6 +187,62 @@ def test_rows_that_depend_on_each_other_are_not_joined(nodes, is_joined):
         np.testing.assert_array_equal(got[0], session.run(None, inputs)[0])
     reason = "the rows of output 'sums' change with the other rows of a batch: requests are not joined"
     assert [str(warning.message) for warning in caught] == ([] if is_joined else [reason])
+
+
+TEXTS = {
+    "numbers": ("x = Cast <to = 1> (t)", ["11", "50", "0.5"]),
+    "dates": ("""parts, counts = StringSplit <delimiter = "-"> (t) years = Slice (parts, zero, one, one)
+        column = Cast <to = 1> (years) x = ReduceSum <keepdims = 0> (column, one)""", ["2024-01-02", "1999-02-01"]),
+    "words of a table": ("""x = ai.onnx.ml.LabelEncoder <keys_strings = ["red", "blue", "green"],
+        values_floats = [1.0, 20.0, 300.0], default_float = 0.0> (t)""", ["red", "green", "blue"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("texts", TEXTS)
+@pytest.mark.parametrize(
+    ("then", "is_joined"),
+    [
+        ("mean = ReduceMean <keepdims = 1> (x, zero) y = Sub (x, mean)", False),
+        ("all = CumSum (x, zero) part = Mul (all, all) many = Mul (part, small) y = Add (x, many)", False),
+        ("y = Mul (x, x)", True),
+    ],
+)
+def test_rows_of_text_that_depend_on_each_other_are_not_joined(texts, then, is_joined):
+    """Texts are drawn that the model takes: numbers, dates, words that it knows."""
+    reads, rows = TEXTS[texts]
+    text = f"""<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]> g (string[b] t) => (float[b] y)
+    <int64[1] zero = {{0}}, int64[1] one = {{1}}, float small = {{0.00001}}> {{ {reads} {then} }}"""
+    proto = onnx.parser.parse_model(text)
+    session = onnx_sparse.InferenceSession(proto)
+    requests = [{"t": np.array([row], object)} for row in rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answers = run_joined(session, requests)
+    for got, inputs in zip(answers, requests, strict=True):
+        np.testing.assert_array_equal(got[0], session.run(None, inputs)[0])
+    assert (reason_against_joining(session, onnx_sparse.features(session)) is None) == is_joined
+
+
+def test_what_was_not_tried_is_not_joined():
+    """The model takes no text that is drawn; it runs each request by itself, and says why."""
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (string[b] t) => (float[b] y) <int64 one = {1}>
+    { parts, counts = StringSplit <delimiter = "x"> (t) second = Gather <axis = 1> (parts, one)
+      y = Cast <to = 1> (second) }"""
+    session = onnx_sparse.InferenceSession(onnx.parser.parse_model(text))
+    requests = [{"t": np.array([row], object)} for row in ("1.5x2", "3x4")]
+    with pytest.warns(UserWarning, match="refused the inputs that were generated"):
+        answers = run_joined(session, requests)
+    assert [answer[0].tolist() for answer in answers] == [[2], [4]]
+
+
+@pytest.mark.parametrize("size", [1e-6, 1, 1e4])
+def test_rows_that_depend_a_little_are_not_joined(size):
+    text = f"""<ir_version: 10, opset_import: ["" : 18]> g (float[b,2] x) => (float[b,2] y)
+    <int64[1] rows = {{0}}, float part = {{0.0003}}, float size = {{{size}}}>
+    {{ mean = ReduceMean <keepdims = 1> (x, rows) some = Mul (mean, part) sum = Add (x, some) y = Mul (sum, size) }}"""
+    session = onnx_sparse.InferenceSession(onnx.parser.parse_model(text))
+    with pytest.warns(UserWarning, match="change with the other rows"):
+        run_joined(session, [{"x": np.ones((1, 2), np.float32)}] * 2)
 
 
 ROW = ([1], [2], (3, 4))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from onnx import TensorProto, helper
+from itertools import pairwise
 
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_sparse.rows import input_roles
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.schemas import DOMAIN, OPS
 
@@ -36,3 +40,30 @@ def test_cycles_end():
     nodes.append(helper.make_node("Gather", ["x", "a"], ["y"]))
     nodes.append(helper.make_node("SegmentSum", ["c", "a"], ["z"], domain=DOMAIN))
     find_roles(model_of(nodes, ["x"]))
+
+
+@pytest.mark.parametrize("count", [1000, 10000])
+def test_each_node_is_looked_at_once(count, monkeypatch):
+    """However long a chain is, and however many nodes read a constant."""
+    looked_at = []
+    carried, array_of = input_roles._Trace._carried, input_roles.array_of
+    monkeypatch.setattr(input_roles._Trace, "_carried", lambda *given: looked_at.append(1) or carried(*given))
+    monkeypatch.setattr(input_roles, "array_of", lambda tensor: looked_at.append(1) or array_of(tensor))
+    names = ["x", *(f"t{k}" for k in range(2 * count))]
+    nodes = [helper.make_node("Gather", ["places", a], [b]) for a, b in pairwise(names[: count + 1])]
+    nodes += [helper.make_node("Identity", [a], [b]) for a, b in pairwise(names[count:])]
+    nodes.append(helper.make_node("Gather", ["table", names[-1]], ["y"]))
+    model = model_of(nodes, ["x"])
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(100), "places"))
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros((5, 2), np.float32), "table"))
+    assert find_roles(model).bounds == {"x": 5}
+    assert len(looked_at) < 3 * count
+
+
+def test_sums_of_one_tensor_are_followed_once():
+    """Each adds a tensor to itself: there are more ways through them than could be followed."""
+    names = ["x", *(f"t{k}" for k in range(2000))]
+    nodes = [helper.make_node("Add", [a, a], [b]) for a, b in pairwise(names)]
+    nodes.append(helper.make_node("SegmentSum", [names[-1], "ids", ""], ["y"], domain=DOMAIN))
+    roles = find_roles(model_of(nodes, ["x", "ids"]))
+    assert (roles.entries, roles.segments) == ({"x", "ids"}, {"ids"})

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensorflow.errors_in_order import run_in_order
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.source import Source
 from onnx_sparse.converters.verification import verify as verification
@@ -26,9 +28,10 @@ from onnx_sparse.converters.verification.sample_inputs import KINDS
 #: Where TensorFlow's errors name the operator.
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")
 
-#: Headings in TensorFlow's errors, which come before the line that says what is wrong.
+#: Headings in TensorFlow's errors, which come before the line that says what is wrong, and the function at its end.
 _HEADING = re.compile(
     r"^(Graph execution error:.*|Detected at node .*|<stack traces unavailable>|File .*|\{\{function_node .*?\}\})"
+    r"| \[Op:[^\]]*\]$"
 )
 
 
@@ -110,12 +113,12 @@ def verify(
 def isolated(source: Source) -> Iterator[Callable[[Any], list[Array]]]:
     """Run a source in a process of its own; not where TensorFlow is already: its threads are not forked with it."""
     if "tensorflow" in sys.modules:
-        yield source.run
+        yield partial(run_in_order, source.run)
         return
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
         try:
-            return source.run(feeds)
+            return run_in_order(source.run, feeds)
         except ConversionError:
             raise
         except Exception as error:  # whatever TensorFlow raises; to receive its exceptions is to import it

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onnx_sparse.converters.errors import first_line
-from onnx_sparse.converters.verification.comparison import Record, Verdict, compare, dtype_name, merge
+from onnx_sparse.converters.verification.comparison import (
+    Record,
+    Verdict,
+    compare,
+    dtype_name,
+    is_float,
+    magnitude_of,
+    merge,
+)
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import EndedError
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
 from onnx_sparse.converters.verification.number_ranges import find_ranges
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise
 from onnx_sparse.converters.verification.sample_inputs import (
     BEYOND_TABLES,
     KINDS,
@@ -41,8 +50,12 @@ _MOST_ROWS, _MOST_MORE = 64, 8
 #: The lengths that are tried where shorter inputs are refused, or have no output: windows, multiples of a stride.
 _LENGTHS = (2, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 
-#: No longer than that: seconds, and elements of all inputs together.
-_MOST_SECONDS, _MOST_ELEMENTS = 30.0, 1 << 24
+#: No longer than that: elements of all inputs together, in one batch and in all that are tried. They are counted, and
+#: not timed, so that a verdict is the same on any machine.
+_MOST_ELEMENTS, _MOST_ELEMENTS_TRIED = 1 << 24, 1 << 26
+
+#: From more lengths sizes are not solved for.
+_MOST_SOLVED = 8
 
 #: What ONNX Runtime says where a window does not fit into its input, such as `running Conv node`.
 _IN_WINDOW = re.compile(r"running \w*(Conv|Pool)\w* node")
@@ -72,6 +85,7 @@ class Attempt:
     Attributes:
         is_narrow: Whether a dimension has a size below the ordinary one, of which nothing says that it is legal.
         is_short: Whether a size of an additional batch is less than the windows of the model need.
+        is_again: Whether another batch has the same inputs in other places; it is compared, and not counted.
     """
 
     batch: Batch
@@ -79,6 +93,7 @@ class Attempt:
     refusal: Refused | None = None
     is_narrow: bool = False
     is_short: bool = False
+    is_again: bool = False
 
     @property
     def is_compared(self) -> bool:
@@ -131,7 +146,7 @@ class Attempts:
                         break
         if count < len(KINDS):
             return attempts
-        attempts += [entry for entry in self._of_many_values() if entry.refusal is None]
+        attempts += [entry for entry in (*self._again(), *self._of_many_values()) if entry.refusal is None]
         odd = _odd_batches(self._sampler, self._seed, self._layout, careful=self._careful)
         more = (replace(self.of(batch), is_narrow=is_narrow) for batch, is_narrow in odd)
         taken = (entry for entry in more if entry.refusal is None)
@@ -144,6 +159,14 @@ class Attempts:
         """
         layout = self._layout if count is None else self._layout.with_size(ROWS, count)
         return self._attempt(KINDS[0], self._seed, layout)
+
+    def _again(self) -> Iterator[Attempt]:
+        """An ordinary batch twice, the second time with its floats in other places: answers must not be the same."""
+        first = self._sampler.batch(KINDS[0], self._seed, self._layout, careful=self._careful)
+        floats = {name: np.roll(value, 1) for name, value in first.feeds.items() if is_float(value) and value.size > 1}
+        if floats:
+            moved = replace(first, kind="ordinary, with numbers in other places", feeds=first.feeds | floats)
+            yield replace(self.of(moved), is_again=True)
 
     def _of_many_values(self) -> Iterator[Attempt]:
         """Batches that together are large enough for all values at which answers may change."""
@@ -184,7 +207,7 @@ class Attempts:
 
     def _longer(self) -> Iterator[Layout]:
         """Layouts in which all open dimensions, first those that are no rows, are long enough for an output."""
-        end = time.monotonic() + _MOST_SECONDS
+        tried = 0
         ordinary = self._sampler.batch(KINDS[0], self._seed, self._layout)
         free = [axis for axis in ordinary.sizes or {} if not self._sampler.is_of_rows(axis)]
         flat = [value for value in ordinary.feeds.values() if value.ndim == 1]
@@ -202,9 +225,10 @@ class Attempts:
                 for axis in axes:
                     layout = layout.with_size(axis, size)
                 batch = self._sampler.batch(KINDS[0], self._seed, layout, careful=self._careful)
-                if time.monotonic() > end:
+                elements = sum(value.size for value in batch.feeds.values())
+                if (tried := tried + elements) > _MOST_ELEMENTS_TRIED:
                     break
-                if sum(value.size for value in batch.feeds.values()) > _MOST_ELEMENTS:
+                if elements > _MOST_ELEMENTS:
                     continue
                 if self.of(batch).is_compared:
                     yield layout
@@ -234,16 +258,19 @@ class Attempts:
 
     def _solved_when_longer(self) -> Iterator[Layout]:
         """The layouts that messages lead to from a length of a dimension at which the source has another complaint."""
-        end = time.monotonic() + _MOST_SECONDS
+        tried = solved = 0
         ordinary = self._sampler.batch(KINDS[0], self._seed, self._layout)
         complaint = _complaint(self.of(ordinary))
         for axis in ordinary.sizes or {}:
             for size in () if self._sampler.is_of_rows(axis) else _LENGTHS:
                 layout = self._layout.with_size(axis, size)
                 batch = self._sampler.batch(KINDS[0], self._seed, layout)
-                if time.monotonic() > end or sum(value.size for value in batch.feeds.values()) > _MOST_ELEMENTS:
+                elements = sum(value.size for value in batch.feeds.values())
+                tried += elements
+                if elements > _MOST_ELEMENTS or tried > _MOST_ELEMENTS_TRIED or solved == _MOST_SOLVED:
                     break
                 if _complaint(self.of(batch)) != complaint:
+                    solved += 1
                     yield from self._solved(layout)
 
 
@@ -300,6 +327,7 @@ def compare_batches(
     random: Collection[str] = (),
     source_checks: bool = True,
     guards: Callable[[Mapping[str, Array]], str] | None = None,
+    noise: RoundingNoise | None = None,
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
 
@@ -316,8 +344,13 @@ def compare_batches(
             something with them, batches of no rows, of another dimension of size 0 or 1, or of such ids do not count
             that the model refuses, that have no elements, or of which it makes outputs of other shapes.
         guards: Why what was converted refuses a batch that the source takes, or empty text.
+        noise: Measures the rounding noise of outputs that differ by more than their tolerances.
     """
     records: dict[str, Record] = {}
+    taken = [attempt.outputs for attempt in attempts if attempt.refusal is None]
+    magnitudes = [
+        magnitude_of(values) if all(map(is_float, values)) else np.zeros(()) for values in zip(*taken, strict=True)
+    ]
     notes = _refusals(attempts)
     for attempt in attempts:
         if attempt.refusal is not None:
@@ -349,13 +382,21 @@ def compare_batches(
             found = []
             # Dropout, say, is random only where the model is told to train.
             again = run_model(batch.feeds) if random else actual
-            for name, want, got, other in zip(outputs, expected, actual, again, strict=True):
+            floors: list[Array] | None = None
+            for k, (name, want, got, other) in enumerate(zip(outputs, expected, actual, again, strict=True)):
                 is_random = name in random and not compare(name, got, other, batch.kind).ok
                 if is_random and (want.dtype, want.shape) == (got.dtype, got.shape):
                     got = want
                 explained = differences.explain(name, want, got, batch.feeds)
-                record = compare(name, explained.want, explained.got, batch.kind, explained.note, computed)
-                compares = batch.has_rows and want.size > explained.count and not is_random
+                compared = explained.want, explained.got
+                magnitude = magnitudes[k] if is_float(want) and explained.want.shape == want.shape else None
+                judge = partial(compare, name, *compared, batch.kind, explained.note, computed, magnitude=magnitude)
+                record = judge()
+                if not record.ok and noise is not None and is_float(want) and want.shape == got.shape:
+                    if floors is None:
+                        floors = noise.of(batch.feeds, expected, actual, magnitudes)
+                    record = judge(floor=floors[k])
+                compares = batch.has_rows and not attempt.is_again and want.size > explained.count and not is_random
                 found.append(replace(record, batches=int(compares), explained=explained.count))
             if is_unchecked and not all(record.ok for record in found):
                 shapes = zip(expected, actual, strict=True)
@@ -372,7 +413,10 @@ def compare_batches(
 
 def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str], is_random: bool) -> Record:
     """The record of an output after all batches: without anything to compare, it is not equal."""
-    said = [record.note, *notes]
+    noise = (
+        f"rounding noise of {record.noise:.1g}, measured by moving inputs and weights by their last digit, is allowed"
+    )
+    said = [record.note, noise if record.noise and record.ok else "", *notes]
     if record.ok and is_random and not record.batches:
         why = "random values: only types and shapes are compared, and equal"
         return replace(record, verdict=Verdict.RANDOM, note="; ".join(filter(None, (why, *said))))

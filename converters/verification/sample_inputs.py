@@ -89,6 +89,8 @@ _PROBED_IDS = 97
 #: For a source without specs.
 NOTHING_SAID = CompositeSpecs()
 
+_MANY = 7  # entries of a long row
+
 _EMPTY_COLUMNS = 4  # of a sparse tensor
 
 _DIMENSION = 3  # the size of an unknown dimension other than the first
@@ -273,7 +275,7 @@ class _Drawing:
             per_row = {"with empty rows": (0, 3), "without entries": (0, 1)}.get(kind, (1, 4))
             lengths = self.rng.integers(*per_row, self.batch_size)
             if kind == "with empty rows":
-                lengths[0], lengths[-1] = 2, 0
+                lengths[0], lengths[-1] = _MANY, 0
                 if len(lengths) > 3:  # also between others, where it counts even if the number of rows is inferred
                     lengths[1:3] = 0, 1
         ends = {name: self.layout.ends_at((name, 1)) for name in self.roles.shapes}

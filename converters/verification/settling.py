@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.verification.constraints import NUMBER_TEXTS
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.example_messages import PARTITIONS, Partition
 from onnx_sparse.converters.verification.sample_inputs import KINDS, Sampler
+from onnx_sparse.rows.sample_rows import NUMBER_TEXTS
 
 Array = np.ndarray[Any, Any]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, Layout
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
 from onnx_sparse.converters.verification.random_values import random_outputs
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, with_moved_weights
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.settling import settle
 from onnx_sparse.models.graphs import needed_nodes, put_nodes
@@ -88,7 +91,9 @@ def verify(
 
     Data types and shapes must be equal, and so must integers, booleans and strings. Floats may differ by 1e-5 of their
     value (4e-3 if the model computes with float16, 3e-2 with bfloat16) plus a tenth of that fraction of the output's
-    largest value. NaN equals NaN. Differences that are meant, or that rounding explains, are counted apart and noted
+    magnitude over all batches (see `magnitude_of`). Where the rounding noise is larger, as of numbers that cancel, it
+    is measured (see `RoundingNoise`), allowed and noted. NaN equals NaN. Differences that are meant, or that rounding
+    explains, are counted apart and noted
     (see `intended_differences`). An output of which nothing was compared on a batch with rows is not equal, nor is one
     of random values, of which only types and shapes are compared, nor one of a source that refuses to run.
 
@@ -129,7 +134,8 @@ def verify(
     def in_child(of: ModelProto) -> Isolated:
         return Isolated(lambda: _runner(of, ragged, tables, description))
 
-    with in_child(described) as probed, in_child(model) as run_model:
+    computed = half_floats(described)
+    with ExitStack() as opened, in_child(described) as probed, in_child(model) as run_model:
 
         def probe(names: Sequence[str], batch: Mapping[str, Array]) -> Sequence[Array]:
             values: Sequence[Array] = probed((tuple(names), batch))
@@ -144,17 +150,33 @@ def verify(
                 input_lines.update(lines_of(sampler))
         else:
             attempted = [attempts.of(_given(ragged.of_source(feeds), description.inputs))]
+
+        def run(child: Isolated, batch: Mapping[str, Array]) -> Sequence[Array]:
+            given = description.steps(batch) if description.steps else batch
+            outputs: Sequence[Array] = child((tuple(description.outputs), given))
+            return outputs
+
+        def with_other_weights() -> list[Callable[[Mapping[str, Array]], Sequence[Array]]]:
+            others = with_moved_weights(model, computed)
+            return [partial(run, opened.enter_context(in_child(other))) for other in others]
+
+        numbers = sampler.values_of.constraints.numbers.values()
         return compare_batches(
             attempted,
             description.outputs,
-            lambda batch: run_model(
-                (tuple(description.outputs), description.steps(batch) if description.steps else batch)
-            ),
+            partial(run, run_model),
             differences=IntendedDifferences.of(described, probe, convolves_no_rows=description.convolves_no_rows),
-            computed=half_floats(described),
+            computed=computed,
             random=random_outputs(described),
             source_checks=description.checks_sizes,
             guards=description.guards,
+            noise=RoundingNoise(
+                source.run,
+                partial(run, run_model),
+                with_other_weights,
+                kept=[number for some in numbers for number in some],
+                computed=computed,
+            ),
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, numpy_dtype
 
 #: The types of attributes that hold no graph; a malformed attribute has none.
 _WITHOUT_GRAPHS = frozenset(
@@ -113,6 +113,14 @@ def element_types(graph: GraphProto) -> dict[str, DType]:
         if element:
             types[value.name] = element
     return types
+
+
+def half_floats(model: ModelProto) -> set[str]:
+    """The half-float types that a model computes with: those of its constants and of casts."""
+    types = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
+    casts = [node for graph in graphs(model.graph) for node in graph.node if node.op_type == "Cast"]
+    types |= {attribute.i for node in casts for attribute in node.attribute if attribute.name == "to"}
+    return {numpy_dtype(dtype).name for dtype in HALF_FLOATS if dtype in types}
 
 
 def attributes(node: NodeProto) -> dict[str, Any]:

@@ -49,6 +49,9 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
     0,
 ) | {"SparseFillEmptyRows": (2, 0), "SparseReshape": (0, 1), "RaggedFillEmptyRows": (0, 1)}
 
+#: Some keys of each dictionary are enough.
+_MOST_KEYS = 20
+
 #: The kinds of values of inputs with an element, or a row, for each entry or bag.
 _OF_ENTRIES = ("coordinates", "index", "offsets", "segment", "sorted_segment")
 
@@ -79,6 +82,8 @@ class Roles:
         indexed: Ids, with the input and its axis that they index.
         examples: Serialized messages, with the features that the model takes from them.
         keys: Integers that are looked up in a dictionary, with some of its keys.
+        words: Texts that are looked up in a dictionary, with some of its keys.
+        numeric: Texts that are read as numbers.
         values: The inputs whose elements have these coordinates, by the input with the coordinates, as far as operators
             tell.
         least_sizes: The least sizes of axes, which constant indices need.
@@ -97,13 +102,15 @@ class Roles:
     starts: set[str] = field(default_factory=set)
     examples: dict[str, tuple[ParsedFeature, ...]] = field(default_factory=dict)
     keys: dict[str, list[int]] = field(default_factory=dict)
+    words: dict[str, list[str]] = field(default_factory=dict)
+    numeric: set[str] = field(default_factory=set)
     values: dict[str, set[str]] = field(default_factory=dict)
     least_sizes: dict[tuple[str, int], int] = field(default_factory=dict)
     most_segments: int | None = None
 
     def limit_segments(self, count: int | None) -> None:
-        """Take a constant number of segments into account."""
-        if count is not None:
+        """Take a constant number of segments into account; a negative one is found in the data."""
+        if count is not None and count >= 0:
             self.most_segments = count if self.most_segments is None else min(count, self.most_segments)
 
 
@@ -138,19 +145,20 @@ def find_roles(model: ModelProto) -> Roles:
                 features = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))
                 roles.examples[names[0]] = merged(roles.examples.get(names[0], ()), features)
         elif node.op_type == "LabelEncoder" and names[0] is not None:
-            keys = next((a.ints for a in node.attribute if a.name == "keys_int64s"), ())
-            if keys:
-                roles.keys[names[0]] = list(keys[:20])
+            _add_keys(roles, names[0], node)
+        elif node.op_type in ("Cast", "StringToNumber") and trace.holds_text(names[0]):
+            roles.numeric |= _known(names[0])
         elif node.op_type == "ScatterElements" and node.output[0] in counted:
             roles.splits |= _known(names[1])  # the pattern that the rule `rows-of-splits` writes
         elif node.op_type == "Gather" and node.input[0] in kept_before:
             roles.splits |= _known(names[1])  # the pattern that the rule `bags-of-splits` writes
         elif node.op_type == "ScatterND" and names[1] is not None and trace.has_rows_of_coordinates(names[1]):
             _add_triple(roles, indices=names[1], values=names[2], shape=trace.shape_of(node.input[0]))
-        elif node.op_type == "Gather" and (chosen := trace.array(node.input[1])) and trace.has_axes(node.input[0]):
+        elif node.op_type == "Gather" and trace.has_axes(node.input[0]) and (chosen := trace.array(node.input[1])):
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             at = node.input[0], axis % trace.rank(node.input[0])
-            least = max(index + 1 if index >= 0 else -index for index in np.ravel(chosen).tolist())
+            indices = np.array(chosen)
+            least = int(max(indices.max() + 1, -indices.min()))
             roles.least_sizes[at] = max(least, roles.least_sizes.get(at, 0))
         elif node.op_type == "Gather" and names[1] is not None:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
@@ -175,6 +183,9 @@ class _Trace:
 
     def __init__(self, graph: GraphProto, nodes: list[NodeProto]) -> None:
         self._inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
+        self._texts = {v.name for v in graph.input if v.type.tensor_type.elem_type == TensorProto.STRING}
+        self._origins: dict[str, str | None] = {name: name for name in self._inputs}
+        self._places: dict[str, bool] = {}
         self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output) if name}
         self._shapes: dict[str, list[int | None]] = {
             tensor.name: list(tensor.dims) for inner in graphs(graph) for tensor in inner.initializer
@@ -199,6 +210,10 @@ class _Trace:
         """Whether a tensor is an input of the graph."""
         return name in self._inputs
 
+    def holds_text(self, name: str | None) -> bool:
+        """Whether a tensor is an input of the graph with text."""
+        return name in self._texts
+
     def has_axes(self, name: str) -> bool:
         """Whether a tensor is an input of the graph, and no scalar."""
         return self._inputs.get(name, 0) > 0
@@ -216,25 +231,30 @@ class _Trace:
 
     def origin(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
-        passed: set[str] = set()  # so that a cycle ends
-        while name not in self._inputs:
-            if name in passed:
-                return None
-            passed.add(name)
-            node, position = self._producers.get(name, (None, 0))
-            carried = _CARRIERS.get(node.op_type) if node is not None else None
-            if node is not None and node.op_type == "Where" and self._counts_from_the_front(node):
-                carried = 2
-            if node is not None and node.op_type == "Where" and self.constant(node.input[2]) == -1:
-                carried = 1  # ids of which some are left out
-            if node is not None and node.op_type == "Gather" and self._are_places(node.input[0]):
-                carried = 1  # ids of which some count from the end
-            if isinstance(carried, tuple):
-                carried = carried[position] if position < len(carried) else None
-            if node is None or carried is None:
-                return None
-            name = node.input[carried]
-        return name
+        passed: dict[str, None] = {}
+        current: str | None = name
+        while current is not None and current not in self._origins and current not in passed:  # so that a cycle ends
+            passed[current] = None
+            current = self._carried(current)
+        found = None if current is None else self._origins.get(current)
+        self._origins.update(dict.fromkeys(passed, found))
+        return found
+
+    def _carried(self, name: str) -> str | None:
+        """The tensor that the elements of a node's output are taken from."""
+        node, position = self._producers.get(name, (None, 0))
+        if node is None:
+            return None
+        carried = _CARRIERS.get(node.op_type)
+        if node.op_type == "Where" and self._counts_from_the_front(node):
+            carried = 2
+        if node.op_type == "Where" and self.constant(node.input[2]) == -1:
+            carried = 1  # ids of which some are left out
+        if node.op_type == "Gather" and self._are_places(node.input[0]):
+            carried = 1  # ids of which some count from the end
+        if isinstance(carried, tuple):
+            carried = carried[position] if position < len(carried) else None
+        return None if carried is None else node.input[carried]
 
     def _counts_from_the_front(self, where: NodeProto) -> bool:
         """Whether a Where changes only ids that are negative."""
@@ -246,30 +266,35 @@ class _Trace:
         maker, _ = self._producers.get(name, (None, 0))
         if maker is not None:
             return maker.op_type == "Range" and self.constant(maker.input[0]) == 0
-        tensor = self._arrays.get(name)
-        if tensor is None or len(tensor.dims) != 1 or tensor.data_type != TensorProto.INT64:
-            return False
-        return self.array(name) == list(range(tensor.dims[0]))
+        if name not in self._places:
+            tensor = self._arrays.get(name)
+            self._places[name] = (
+                tensor is not None
+                and len(tensor.dims) == 1
+                and tensor.data_type == TensorProto.INT64
+                and np.array_equal(array_of(tensor), np.arange(tensor.dims[0]))
+            )
+        return self._places[name]
 
     def before_expansion(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from, perhaps repeated."""
         node, _ = self._producers.get(name, (None, 0))
         return self.origin(node.input[0] if node is not None and node.op_type == "Expand" else name)
 
-    def sources(self, name: str, passed: frozenset[str] = frozenset()) -> set[str]:
+    def sources(self, name: str) -> set[str]:
         """The graph inputs that a tensor is computed from element by element; in rows * weights also the weights."""
-        origin = self.origin(name)
-        if origin is not None:
-            return {origin}
-        while name in self._producers and name not in passed:
-            passed |= {name}
-            node, _ = self._producers[name]
-            if node.op_type in _ELEMENTWISE:
-                return set().union(*(self.sources(taken, passed) for taken in node.input))
-            if not isinstance(_CARRIERS.get(node.op_type), int):
-                break
-            name = node.input[0]
-        return set()
+        found: set[str] = set()
+        seen, waiting = {name}, [name]
+        while waiting:
+            current = waiting.pop()
+            node, _ = self._producers.get(current, (None, 0))
+            if (origin := self.origin(current)) is not None:
+                found.add(origin)
+            elif node is not None and (node.op_type in _ELEMENTWISE or isinstance(_CARRIERS.get(node.op_type), int)):
+                taken = node.input if node.op_type in _ELEMENTWISE else node.input[:1]
+                waiting += [each for each in taken if each not in seen]
+                seen.update(taken)
+        return found
 
     def shape_of(self, name: str) -> str | None:
         """The graph input that holds the shape of a tensor made by Expand."""
@@ -343,6 +368,21 @@ def _numbers_of_kept(nodes: list[NodeProto]) -> set[str]:
     sums = {name for name, node in made.items() if node.op_type == "CumSum" and node.input[0] in made}
     of_masks = {name for name in sums if made[made[name].input[0]].input[0] in masks}
     return {node.output[0] for node in nodes if node.op_type == "Concat" and not of_masks.isdisjoint(node.input)}
+
+
+def _add_keys(roles: Roles, name: str, node: NodeProto) -> None:
+    """Add some of the keys of a dictionary in which an input is looked up."""
+    for attribute in node.attribute:
+        keys: list[Any] = []
+        if attribute.name in ("keys_int64s", "keys_strings"):
+            keys = [*attribute.ints[:_MOST_KEYS], *attribute.strings[:_MOST_KEYS]]
+        elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
+            keys = array_of(attribute.t).ravel()[:_MOST_KEYS].tolist()
+        if keys and isinstance(keys[0], int):
+            roles.keys[name] = keys
+        elif keys and isinstance(keys[0], str | bytes):
+            texts = [key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key for key in keys]
+            roles.words.setdefault(name, []).extend(texts)
 
 
 def _known(*names: str | None) -> set[str]:

@@ -7,26 +7,31 @@ batches, and on who else asks a server.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import onnx
+from onnx import ModelProto
 
-from onnx_sparse.rows.columns import Array, Rows
-from onnx_sparse.rows.model_features import Features, InputType
-from onnx_sparse.schemas.declaration import numpy_dtype
-from onnx_sparse.schemas.features import Feature
+from onnx_sparse.models.graphs import half_floats
+from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.model_features import Features
+from onnx_sparse.rows.sample_rows import Draws, row_of
 
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-#: How near the answers of a row must be, alone and among others: matrix products round differently.
-_RELATIVE, _ABSOLUTE = 1e-3, 1e-4
-#: How many values the rows have that are generated: of several lengths, then some of none.
-_LENGTHS = ((3, 1, 5, 2, 4), (2, 0, 4, 1, 0))
-#: The size of dimensions that the model leaves open, and what ids are below where it does not say so.
-_OPEN, _FEW = 2, 3
+#: By how much an element may differ alone and among others, as a part of its magnitude in the other rows: products of
+#: matrices round differently for one row. By the least exact type that the model computes with.
+_RELATIVE = {"float32": 1e-5, "float64": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+#: The rows that are generated: how many values they have, of several lengths and then some of none, and the magnitude
+#: of their floats.
+_TRIES = (((3, 1, 5, 2, 4), 1.0), ((2, 0, 4, 1, 0), 1e3), ((3, 1, 5, 2, 4), 1e-3))
+
+#: Why rows are not joined that could not be tried.
+UNTRIED = "the model refused the inputs that were generated to see whether the rows of a batch are independent"
 
 
 def try_rows(
@@ -42,19 +47,35 @@ def try_rows(
     Returns:
         Whether the model took any, and what is against joining rows.
     """
-    tried = False
-    for lengths in _LENGTHS:
-        columns = _columns(known, lengths)
-        if columns is None:
-            break
-        rows = [
-            {name: _row(known[name], column, row) for name, column in columns.items()} for row in range(len(lengths))
-        ]
-        took, reason = compare(session, known, columns, rows, outputs)
-        tried = tried or took
-        if reason is not None:
-            return tried, reason
-    return tried, None
+    model = _model_of(session)
+    draws = Draws.of(known, model)
+    computed = set() if model is None else half_floats(model)
+    for texts in draws.texts():
+        tried = False
+        for lengths, scale in _TRIES:
+            columns = draws.columns(lengths, texts, scale)
+            if columns is None:
+                return False, None
+            rows = [
+                {name: row_of(known[name], column, row) for name, column in columns.items()}
+                for row in range(len(lengths))
+            ]
+            took, reason = compare(session, known, columns, rows, outputs, computed)
+            tried = tried or took
+            if reason is not None:
+                return tried, reason
+        if tried:
+            return True, None
+    return False, None
+
+
+def _model_of(session: ort.InferenceSession) -> ModelProto | None:
+    """The model of a session, without the data of its tables; None if it cannot be read."""
+    path, content = getattr(session, "_model_path", None), getattr(session, "_model_bytes", None)
+    try:
+        return onnx.load(path, load_external_data=False) if path else onnx.load_model_from_string(content or b"")
+    except Exception:  # of another format, or gone
+        return None
 
 
 def compare(
@@ -63,6 +84,7 @@ def compare(
     together: Mapping[str, Any],
     alone: Sequence[Mapping[str, Any]],
     outputs: Sequence[str] | None = None,
+    computed: Collection[str] = (),
 ) -> tuple[bool, str | None]:
     """Run rows together and each alone.
 
@@ -72,6 +94,7 @@ def compare(
         together: The columns of the rows.
         alone: The columns of each row.
         outputs: The outputs that are compared, of which those that are not of rows are passed over; all when omitted.
+        computed: The half-float types that the model computes with.
 
     Returns:
         Whether the model took them, and what is against joining rows.
@@ -90,7 +113,7 @@ def compare(
             return True, f"output {name!r} has no rows"
         if len(joined) != len(own) or any(len(part) != 1 for part in own):
             return True, f"output {name!r} has {len(joined)} rows for {len(own)} rows of inputs"
-        if not all(_near(part, row) for row, part in zip(joined, own, strict=True)):
+        if not _near(own, joined, computed):
             return True, f"the rows of output {name!r} change with the other rows of a batch"
     return True, None
 
@@ -101,66 +124,24 @@ _reasons: WeakKeyDictionary[Any, str | None] = WeakKeyDictionary()
 def reason_against_joining(session: ort.InferenceSession, known: Features) -> str | None:
     """What is against joining the requests of a session, tried once; the first time, a reason is also a warning."""
     if session not in _reasons:
-        _reasons[session] = reason = try_rows(session, known)[1]
+        tried, reason = try_rows(session, known)
+        _reasons[session] = reason = reason if tried else UNTRIED
         if reason is not None:
             warnings.warn(f"{reason}: requests are not joined", stacklevel=3)
     return _reasons[session]
 
 
-def _near(part: Array, row: Array) -> bool:
-    if np.shape(part[0]) != np.shape(row):
+def _near(parts: Sequence[Array], joined: Array, computed: Collection[str]) -> bool:
+    """Whether rows are what they are alone, but for rounding."""
+    if any(np.shape(part)[1:] != joined.shape[1:] for part in parts):
         return False
-    if part.dtype.kind in "fV":
-        wide = part[0].astype(np.float64), row.astype(np.float64)
-        return bool(np.allclose(*wide, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True))
-    return bool(np.array_equal(part[0], row))
-
-
-def _columns(known: Features, lengths: Sequence[int]) -> dict[str, Any] | None:
-    """Columns of rows with so many values; None where no rows can be generated for a feature."""
-    random = np.random.default_rng(0)
-    columns: dict[str, Any] = {}
-    for name, feature in known.items():
-        if feature.kind == "example":
-            return None
-        held = known.inputs[feature.inputs["values"]]
-        if feature.kind == "dense":
-            shape = (None, 1) if held.shape is None else held.shape
-            if shape and shape[0] is not None:
-                return None
-            columns[name] = _values(random, feature, held, [len(lengths), *shape[1:]] if shape else [])
-            continue
-        widths = list(lengths)
-        if feature.kind == "sparse" and feature.shape is not None:
-            if len(feature.shape) != 2:
-                return None
-            widths = [min(width, feature.shape[1] or width) for width in widths]
-        levels = [np.array(widths)]
-        for _ in range(len(feature.row_splits) - 1):  # lists of rows have values of their own
-            levels.append(random.integers(0, _FEW, int(levels[-1].sum())))
-        count = int(levels[-1].sum())
-        columns[name] = Rows(_values(random, feature, held, [count, *(held.shape or (None,))[1:]]), tuple(levels))
-    return columns
-
-
-def _values(random: np.random.Generator, feature: Feature, held: InputType, shape: Sequence[int | None]) -> Array:
-    sizes = [_OPEN if size is None else size for size in shape]
-    dtype = numpy_dtype(held.dtype)
-    if dtype.kind == "O":
-        return np.array(random.choice(["a", "b", "cd"], sizes), object)
-    if dtype.kind in "fV":
-        return np.asarray(random.standard_normal(sizes).astype(dtype))
-    below = 2 if dtype.kind == "b" else min(_FEW, feature.vocabulary_size or _FEW)
-    return np.asarray(random.integers(0, below, sizes)).astype(dtype)
-
-
-def _row(feature: Feature, column: Any, row: int) -> Any:
-    """One row of a column."""
-    if not isinstance(column, Rows):
-        return column[row : row + 1] if column.ndim else column
-    begin, end = row, row + 1
-    levels = []
-    for lengths in column.lengths:
-        levels.append(lengths[begin:end])
-        begin, end = int(lengths[:begin].sum()), int(lengths[:end].sum())
-    return Rows(column.values[begin:end], tuple(levels))
+    alone = np.concatenate(parts)
+    if joined.dtype.name not in _RELATIVE:
+        return bool(np.array_equal(alone, joined))
+    one, other = alone.astype(np.float64), joined.astype(np.float64)
+    finite = np.isfinite(one)
+    if not np.array_equal(one[~finite], other[~finite], equal_nan=True) or not np.isfinite(other[finite]).all():
+        return False
+    relative = max(_RELATIVE[name] for name in (joined.dtype.name, *computed))
+    magnitude = np.broadcast_to(np.max(np.abs(one), axis=0, where=finite, initial=0), one.shape)
+    return bool((np.abs(one[finite] - other[finite]) <= relative * magnitude[finite]).all())

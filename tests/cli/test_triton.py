@@ -251,6 +251,7 @@ def test_a_model_that_cannot_be_tried(cli, tmp_path):
     nodes = "far = Constant <value_int = 700> () below = Sub (x, far) y = Gather (zero, below)"
     source = plain("int64[b] x", nodes, "int64[b] y")
     _, document = served(cli, source, tmp_path)
+    assert document["config"]["max_batch_size"] == 0
     (note,) = document["notes"]
     assert note.startswith("the model refused the inputs that were generated")
     assert note in cli("triton", tmp_path / "m.onnx", "-o", tmp_path / "repository").out

@@ -10,16 +10,19 @@ import time
 from multiprocessing import util
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
-from onnx_sparse.converters.verification.comparison import Verdict, compare, merge
+from onnx_sparse.converters.verification.batches import Attempt, Attempts, Refused, compare_batches
+from onnx_sparse.converters.verification.comparison import Verdict, compare, magnitude_of, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError, Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise
 from onnx_sparse.converters.verification.sample_inputs import (
     KINDS,
     PROBE,
+    Batch,
     CompositeSpecs,
     RaggedInput,
     Sampler,
@@ -360,3 +363,86 @@ class TestNarrowDimensions:
         shapes, _ = self.seen([None] * 12)
         assert any(shape[1:] == (0,) * 11 for shape in shapes)
         assert any(shape[1:] == (1,) * 11 for shape in shapes)
+
+
+class TestTolerances:
+    """They are parts of a value and of its output's magnitude, at any magnitude."""
+
+    @pytest.mark.parametrize("scale", [1e-30, 1e-7, 1, 1e6])
+    @pytest.mark.parametrize(("dtype", "part"), [("float32", 1e-5), ("float64", 1e-5), ("float16", 4e-3)])
+    def test_at_every_magnitude(self, scale, dtype, part):
+        if dtype == "float16" and scale != 1:
+            scale = 16
+        want = np.linspace(1, 2, 7)
+        for off, ok in ((0.5 * part, True), (3 * part, False)):
+            got = want * (1 + off)
+            assert compare("y", (scale * want).astype(dtype), (scale * got).astype(dtype), "").ok == ok
+        for wrong in (0 * want, -want, want[::-1]):
+            assert not compare("y", (scale * want).astype(dtype), (scale * wrong).astype(dtype), "").ok
+
+    def test_a_column_of_large_numbers_hides_no_other(self):
+        want = np.array([[1e8, 0.5], [2e8, 0.25]], np.float32)
+        magnitude = magnitude_of([want, 2 * want])
+        assert not compare("y", want, want * np.float32([1, 1.01]), "", magnitude=magnitude).ok
+        assert compare("y", want, want * np.float32([1, 1.000005]), "", magnitude=magnitude).ok
+
+    def test_one_huge_number_hides_no_other(self):
+        magnitude = magnitude_of([np.float32([1, 2, 3]), np.float32([1e20, 2, np.inf])])
+        assert magnitude == 10 * 2
+
+    @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4), ()])
+    def test_nothing_has_no_magnitude(self, shape):
+        assert (magnitude_of([np.zeros(shape, np.float32)]) == 0).all()
+
+
+def noise_of(source, model, x, batches=3):
+    """The record of a model whose input is a list of numbers."""
+    attempts = [Attempt(Batch(f"{k}", {"x": x + np.float32(k)}), [source(x + np.float32(k))]) for k in range(batches)]
+    noise = RoundingNoise(lambda feeds: [source(feeds["x"])], lambda feeds: [model(feeds["x"])])
+    (record,) = compare_batches(attempts, {"y": "float32"}, lambda feeds: [model(feeds["x"])], noise=noise)
+    return record
+
+
+class TestRoundingNoise:
+    """What is left of numbers that cancel may differ by as much as their last digits move it."""
+
+    X = np.random.default_rng(0).standard_normal(50).astype(np.float32) + np.float32(1000)
+
+    def test_of_numbers_that_cancel(self):
+        def source(x):
+            return x - x.mean(dtype=np.float32)
+
+        def other_order(x):
+            return (x - x[0]) - (x - x[0]).mean(dtype=np.float32)
+
+        record = noise_of(source, other_order, self.X)
+        assert record.ok
+        assert 0 < record.noise < 1e-2
+        assert "rounding noise of" in record.note
+
+    @pytest.mark.parametrize("wrong", [lambda y: y[::-1], lambda y: y * 1.05, lambda y: 0 * y, lambda y: y + 0.02])
+    def test_hides_no_fault(self, wrong):
+        def source(x):
+            return x - x.mean(dtype=np.float32)
+
+        assert not noise_of(source, lambda x: wrong(source(x)).astype(np.float32), self.X).ok
+
+    def test_a_step_is_none(self):
+        """A number at which the answer changes is not moved, and a jump is not taken for noise."""
+        x = np.float32([0.3, 0.7, 0.1])
+        record = noise_of(lambda x: (x > 0.3).astype(np.float32), lambda x: (x >= 0.3).astype(np.float32), x)
+        assert not record.ok
+
+
+def test_segments_are_several_one_empty_and_one_long():
+    """Also if the model finds their number in the data (-1)."""
+    text = """<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+    g (float[n,2] x, int64[n] ids) => (float[s,2] y) <int64 open = {-1}> { y = onnx_sparse.SegmentSum (x, ids, open) }"""
+    sampler = Sampler(onnx.parser.parse_model(text))
+    assert sampler.roles.most_segments is None
+    for seed in range(20):
+        assert len({*sampler.batch("ordinary", seed).feeds["ids"].tolist()}) >= 3
+        sizes = np.bincount(sampler.batch("with empty rows", seed).feeds["ids"])
+        assert len(sizes) >= 3
+        assert sizes.min() == 0
+        assert sizes.max() >= 5

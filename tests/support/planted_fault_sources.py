@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,7 +19,7 @@ from zoo.examination import build as build_tensorflow
 from zoo.inputs import KINDS, feeds
 from zoo.ir_sources import BATCHES
 from zoo.irs.torch_modules import MODULES
-from zoo.registry import EXTRAS, entries, irs
+from zoo.registry import VARIABLES, entries, irs
 
 from onnx_sparse.converters import ConversionError, openvino, tensorflow, torch
 from onnx_sparse.converters.tensorflow.verify import Running
@@ -26,6 +27,10 @@ from onnx_sparse.converters.verification.intended_differences import IntendedDif
 from onnx_sparse.converters.verification.verify import as_text
 
 Array = np.ndarray[Any, Any]
+
+
+#: TensorFlow's RaggedGather ends the process, which is this one, on a batch that is made for these.
+_DEADLY = ("tensorflow/ragged rows chosen",)
 
 
 @dataclass(frozen=True)
@@ -72,12 +77,20 @@ def _save(seed: int, path: Path) -> None:
 
 
 def from_tensorflow(chosen: Callable[[str], bool]) -> Iterator[Right]:
-    """Models of the zoo of TensorFlow that need nothing but the project's extras."""
+    """Models of the zoo of TensorFlow whose packages are installed; those of Keras 2 if TF_USE_LEGACY_KERAS is 1."""
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS")
     for name, entry in entries().items():
-        if entry.environment != EXTRAS or not chosen(name):
+        if (
+            VARIABLES.get(entry.environment, {}).get("TF_USE_LEGACY_KERAS") != legacy
+            or not chosen(name)
+            or name in _DEADLY
+        ):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            built, _ = build_tensorflow(entry, folder)
+            try:
+                built, _ = build_tensorflow(entry, folder)
+            except ImportError:
+                continue
             loaded = tensorflow.load(folder)
             batches = [
                 {key: as_text(value) for key, value in feeds(built.inputs, kind, name, built.least).items()}

@@ -1,5 +1,7 @@
 """Planted faults: one node of a right model is changed, and verification must find it.
 
+`python -m support.planted_faults --answers` plants faults in what right models answer, by kind (`planted_answers`).
+
 `python -m support.planted_faults` converts models of TensorFlow, OpenVINO and torch, verifies each, plants faults in it
 (an operator, an axis, a constant, a permutation, an end of a slice, an id that is off by one) and verifies the wrong
 models as they are: their inputs are made from the wrong operators. It prints the faults that were not found.
@@ -256,6 +258,7 @@ def examine(right: Any, rng: np.random.Generator, count: int) -> Iterator[tuple[
 def main() -> None:
     """Plant faults and count those that are found."""
     from support import planted_fault_sources as sources
+    from support.planted_answers import examine as examine_answers
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=20, help="how many specifications of messages (default: 20)")
@@ -263,6 +266,7 @@ def main() -> None:
     parser.add_argument("--model", default="", help="only models whose name has this in it")
     parser.add_argument("--source", choices=["messages", "tensorflow", "openvino", "torch"], help="only this source")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--answers", action="store_true", help="plant faults in the answers, instead of the models")
     arguments = parser.parse_args()
 
     def chosen(name: str) -> bool:
@@ -275,6 +279,7 @@ def main() -> None:
         "torch": lambda: sources.from_torch(chosen),
     }
     totals: dict[str, Counter[str]] = {}
+    kinds: dict[str, Counter[str]] = {}
     for source, make in every.items():
         if arguments.source not in (None, source):
             continue
@@ -282,11 +287,17 @@ def main() -> None:
         for right in make():
             rng = np.random.default_rng(arguments.seed)
             totals[source]["models"] += 1
-            for outcome, what in examine(right, rng, arguments.faults):
+            examined = examine_answers(right, _runner(right.model)) if arguments.answers else None
+            for outcome, what in examined or examine(right, rng, arguments.faults):
                 totals[source][outcome] += 1
+                if arguments.answers and outcome != "false alarm":
+                    kinds.setdefault(what.partition(" (")[0], Counter())[outcome] += 1
                 if outcome in ("missed", "false alarm"):
                     sys.stdout.write(f"{right.name}: {outcome}: {what}\n")
                     sys.stdout.flush()
+    for kind, counts in kinds.items():
+        share = counts["found"] / max(counts["found"] + counts["missed"], 1)
+        sys.stdout.write(f"{kind}: {share:.1%} of {counts['found'] + counts['missed']} found\n")
     for source, counts in totals.items():
         sys.stdout.write(f"{source}: {', '.join(f'{count} {what}' for what, count in counts.items())}\n")
 

@@ -156,7 +156,7 @@ def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | Non
     """Why requests are not batched, if they are not, and notes for the user."""
     from onnx_sparse.cli.ort_errors import ort_message
     from onnx_sparse.cli.triton.batching import obstacle
-    from onnx_sparse.rows.row_independence import try_rows
+    from onnx_sparse.rows.row_independence import UNTRIED, try_rows
     from onnx_sparse.sessions.runtime import InferenceSession
 
     if not arguments.max_batch_size:
@@ -169,8 +169,7 @@ def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | Non
     if reason is not None:
         return reason, []
     tried, reason = try_rows(session, known)
-    untried = "the model refused the inputs that were generated to see whether the rows of a batch are independent"
-    return reason, [] if tried else [untried]
+    return (reason, []) if tried else ("its rows were not tried", [UNTRIED])
 
 
 def _write(

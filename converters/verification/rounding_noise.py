@@ -1,0 +1,163 @@
+"""The rounding noise of outputs, measured: what is left of numbers that cancel is as large as their last digits.
+
+A source and its model, and the model with other weights, run on inputs whose floats are moved by one unit in the last
+place. How far an output moves is its noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from onnx_sparse.converters.verification.comparison import TOLERANCES, is_float, relative_tolerance
+from onnx_sparse.models.graphs import array_of, graphs
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[Mapping[str, Array]], Sequence[Array]]
+
+#: How often inputs, and weights, are moved; and how many times as far as an output then moves it may differ.
+_MOVES, _WEIGHT_MOVES, _TIMES = 4, 2, 4
+
+#: No more of an output's magnitude is noise: a step, as of a comparison, is none.
+_MOST = 1e-2
+
+#: The units in the last place of numbers in [1, 2), by the least exact type that a model computes with.
+_UNITS = {"float64": 2.0**-23, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+#: The weights of larger models are not moved.
+_MOST_BYTES = 1 << 28
+
+
+class RoundingNoise:
+    """Measures the noise of outputs.
+
+    Args:
+        source: Runs the source.
+        model: Runs the model.
+        with_other_weights: Returns what runs the model with moved weights; called when it is first needed.
+        kept: Numbers at which answers change: inputs that are equal to one are not moved.
+        computed: The half-float types that the model computes with.
+    """
+
+    def __init__(
+        self,
+        source: Run,
+        model: Run,
+        with_other_weights: Callable[[], Sequence[Run]] = list,
+        *,
+        kept: Collection[float] = (),
+        computed: Collection[str] = (),
+    ) -> None:
+        self.source, self.model, self._with_other_weights = source, model, with_other_weights
+        self.computed = computed
+        self.kept = np.array(sorted({*kept}), np.float64)
+
+    def of(
+        self, feeds: Mapping[str, Array], want: Sequence[Array], got: Sequence[Array], magnitudes: Sequence[Array]
+    ) -> list[Array]:
+        """What the elements of each output may differ by on a batch; 0 for what is not a float.
+
+        Args:
+            feeds: The batch.
+            want: What the source makes of it.
+            got: What the model makes of it.
+            magnitudes: The magnitudes of the outputs over all batches.
+        """
+        of_source, of_model = ([np.zeros(value.shape) for value in want] for _ in range(2))
+        is_measured = False
+        for base, moved in self._moved_runs(feeds, want, got):
+            is_measured = True
+            spreads = of_source if base is want else of_model
+            for spread, before, after in zip(spreads, base, moved, strict=True):
+                if is_float(before) and before.shape == after.shape == spread.shape:
+                    with np.errstate(invalid="ignore"):
+                        apart = np.abs(before.astype(np.float64) - after.astype(np.float64))
+                    np.maximum(spread, np.nan_to_num(apart, posinf=0), out=spread)
+        largest = max(map(_largest, feeds.values()), default=0.0)
+        if not is_measured:  # nothing can be moved
+            return [self._tenth(value, _largest(value)) for value in want]
+        floors = []
+        for value, magnitude, source, model in zip(want, magnitudes, of_source, of_model, strict=True):
+            absolute = self._tenth(value, max(1.0, largest, float(np.max(magnitude, initial=0))))
+            part = np.broadcast_to(_MOST * magnitude if is_float(value) else 0.0, value.shape)
+            # A wrong model may move as it likes, its source may not.
+            limits = (source, np.maximum(part, absolute)), (model, np.where(part > 0, part, absolute))
+            floors.append(np.maximum(*(_limited(spread, most) for spread, most in limits)))
+        return floors
+
+    def _tenth(self, want: Array, of: float) -> Array:
+        return np.full(want.shape, 0.1 * relative_tolerance(want, self.computed) * of if is_float(want) else 0.0)
+
+    def _moved_runs(
+        self, feeds: Mapping[str, Array], want: Sequence[Array], got: Sequence[Array]
+    ) -> Iterator[tuple[Sequence[Array], Sequence[Array]]]:
+        """What outputs are, and what they are after a move; one that a program refuses says nothing."""
+        rng = np.random.default_rng(0)
+        drawn = [{name: self._moved(value, rng) for name, value in feeds.items()} for _ in range(_MOVES)]
+        batches = [b for b in drawn if any(not np.array_equal(b[n], feeds[n], equal_nan=is_float(b[n])) for n in b)]
+        runs = [(want, self.source, batch) for batch in batches] + [(got, self.model, batch) for batch in batches]
+        for base, run, batch in [*runs, *((got, other, feeds) for other in self.others)]:
+            try:
+                yield base, run(batch)
+            except Exception:  # whatever programs raise
+                continue
+
+    def _moved(self, value: Array, rng: np.random.Generator) -> Array:
+        return moved(value, self._unit, rng, self.kept) if is_float(value) else value
+
+    @cached_property
+    def others(self) -> Sequence[Run]:
+        """What runs the model with moved weights."""
+        return self._with_other_weights()
+
+    @cached_property
+    def _unit(self) -> float:
+        return max(_UNITS[name] for name in ("float32", *self.computed))
+
+
+def _limited(spread: Array, most: Array) -> Array:
+    spread = np.minimum(spread, most)
+    typical = np.sqrt(np.mean(np.square(spread))) if spread.size else 0.0
+    return np.asarray(np.minimum(_TIMES * np.maximum(spread, typical), most))
+
+
+def _largest(value: Array) -> float:
+    wide = np.abs(value.astype(np.float64)) if is_float(value) else np.zeros(0)
+    return float(wide[np.isfinite(wide)].max(initial=0))
+
+
+def moved(value: Array, unit: float, rng: np.random.Generator, kept: Array | None = None) -> Array:
+    """Floats, each moved up or down by a unit in the last place, or as it is; so are whole numbers, and others that are
+    kept."""
+    wide = value.astype(np.float64)
+    whole = wide == np.rint(wide)
+    if kept is not None:
+        whole |= np.isin(wide, kept) | np.isin(wide, kept.astype(value.dtype).astype(np.float64))
+    factor = np.where(whole | ~np.isfinite(wide), 1, 1 + unit * rng.integers(-1, 2, wide.shape))
+    return np.asarray((wide * factor).astype(value.dtype))
+
+
+def with_moved_weights(model: ModelProto, computed: Collection[str] = ()) -> list[ModelProto]:
+    """The model with its weights moved by a unit in the last place; none if it has no weights, or too large ones."""
+    unit = max(_UNITS[name] for name in ("float32", *computed))
+    found = []
+    for seed in range(_WEIGHT_MOVES if model.ByteSize() < _MOST_BYTES else 0):
+        other = ModelProto()
+        other.CopyFrom(model)
+        rng = np.random.default_rng(seed)
+        tensors = [tensor for graph in graphs(other.graph) for tensor in graph.initializer if _has_floats(tensor)]
+        for tensor in tensors:
+            tensor.CopyFrom(numpy_helper.from_array(moved(array_of(tensor), unit, rng), tensor.name))
+        found += [other] if tensors else []
+    return found
+
+
+def _has_floats(tensor: TensorProto) -> bool:
+    try:
+        return tensor.data_location != TensorProto.EXTERNAL and array_of(tensor).dtype.name in TOLERANCES
+    except ValueError:  # its data is elsewhere
+        return False
