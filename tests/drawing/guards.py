@@ -480,3 +480,31 @@ def scan(rng: Rng, op_type: str) -> Drawn:
     else:
         x, state = (x, state) if axis == 0 else (np.moveaxis(x, axis, 0).copy(), state)
     return Drawn(op_type, {"state": state, "x": x}, attributes, outputs=2)
+
+
+@draws(known.SmallSigmoid)
+@draws(known.SmallSwish)
+@draws(known.SmallSoftplus)
+@draws(known.LogSoftmaxOfDouble)
+def of_small_results(rng: Rng, op_type: str) -> Drawn:
+    """Numbers of which the result is small, so that a logarithm of it or a quotient by it matters."""
+    opsets = {"Swish": 24, "Mish": 18}
+    kind = pick(rng, "float32", "float64")
+    is_judged = op_type != "LogSoftmax"  # of which the evaluator loses small powers
+    scale = float(pick(rng, 1, 10, 40 if is_judged else 5))
+    x = (rng.standard_normal(sizes(rng, int(rng.integers(1, 3)), least=1)) * scale).astype(kind)
+    attributes = {} if is_judged else {"axis": -1}
+    return Drawn(op_type, {"x": x}, attributes, opset=opsets.get(op_type, 18))
+
+
+@draws(known.LogSumExpOfHalf)
+def powers_of_halves(rng: Rng, op_type: str) -> Drawn:
+    x = (rng.standard_normal(sizes(rng, 2, least=1)) * float(pick(rng, 1, 20, 1000))).astype(np.float16)
+    return reduction(rng, op_type, x, opset=18)
+
+
+@draws(known.LimitsOfRange)
+def limits_of_range(rng: Rng, op_type: str) -> Drawn:
+    """Limits that are scalars, or vectors of one element."""
+    limits = {"start": 0, "limit": int(rng.integers(0, 5)), "delta": 1}
+    return Drawn(op_type, {name: np.int64(n) if rng.random() < 0.5 else i64(n) for name, n in limits.items()})
