@@ -437,7 +437,8 @@ class TestRoundingNoise:
 def test_segments_are_several_one_empty_and_one_long():
     """Also if the model finds their number in the data (-1)."""
     text = """<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
-    g (float[n,2] x, int64[n] ids) => (float[s,2] y) <int64 open = {-1}> { y = onnx_sparse.SegmentSum (x, ids, open) }"""
+    g (float[n,2] x, int64[n] ids) => (float[s,2] y) <int64 open = {-1}>
+    { y = onnx_sparse.SegmentSum (x, ids, open) }"""
     sampler = Sampler(onnx.parser.parse_model(text))
     assert sampler.roles.most_segments is None
     for seed in range(20):
