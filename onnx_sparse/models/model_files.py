@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import FunctionProto, ModelProto, OperatorSetIdProto, TensorProto
 from onnx.serialization import registry
 
+from onnx_sparse.files.guarded_files import read_file, require_file
 from onnx_sparse.schemas import OPS
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx calls its own text form experimental
             form = "protobuf" if _is_binary(path) else None  # None: as the suffix says
+            require_file(path)
             model = onnx.load(os.fspath(path), form, load_external_data=False)
     except OSError:
         raise
     except Exception as error:  # each parser, protobuf's and those of the text forms, has its own exception
-        if is_ort_format(Path(path).read_bytes()):
+        if is_ort_format(read_file(path)):
             raise ValueError(f"{path} is in ONNX Runtime's own format, which only the native backend runs") from None
         raise ValueError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
     _refuse_without_graph(model, path)

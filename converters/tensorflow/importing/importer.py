@@ -21,7 +21,6 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
     converted_by,
     declared_shapes,
     joined,
-    refuse_inputs,
     refuse_types,
 )
 from onnx_sparse.converters.tensorflow.importing.values import (
@@ -197,7 +196,7 @@ class Importer(Context):
         if lookup is not None:
             return (self._looked_up(lookup, emit),)
         if node.op in STRUCTURE:
-            refuse_inputs(node)
+            scope.data_inputs(node)
             return STRUCTURE[node.op].convert(self, scope, node)
         if is_shape_of_variants(node):
             (value,) = self.values(scope.origins(node))
