@@ -7,7 +7,6 @@ numbers are little-endian, checksums are masked CRC-32C.
 from __future__ import annotations
 
 import functools
-import json
 import struct
 import zlib
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO
 
 from onnx_sparse.cli.output import CommandError
 from onnx_sparse.files.checksum import masked_crc32c
+from onnx_sparse.rows.json_text import parsed
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -111,7 +111,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = parsed(line)
         except ValueError as error:
             raise CommandError(f"{where} is not JSON ({error})") from error
         except RecursionError as error:
