@@ -72,6 +72,7 @@ _STATUS = {
     404: grpc.StatusCode.NOT_FOUND,
     500: grpc.StatusCode.INTERNAL,
     503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 
 _Answer: TypeAlias = Callable[[Any], Awaitable[Any]]

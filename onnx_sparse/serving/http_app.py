@@ -28,6 +28,9 @@ from onnx_sparse.version import __version__
 #: How long the rest of a request that is too large is read, so that its client reads the answer.
 _SECONDS_OF_REST = 5
 
+#: How long a body may take, in seconds, and for how many bytes it gets another one.
+_BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
+
 #: The name and extensions of the server, for both protocols.
 SERVER = {"name": "onnx_sparse", "version": __version__, "extensions": ["binary_tensor_data"]}
 
@@ -102,11 +105,16 @@ class HttpApp:
         declared = request.headers.get("content-length", "0")
         too_large = declared.isdigit() and int(declared) > self._most_bytes
         if not too_large:
-            async for part in stream:
-                size += len(part)
-                if too_large := size > self._most_bytes:
-                    break
-                parts.append(part)
+            try:
+                async with asyncio.timeout(_BODY_SECONDS) as limit:
+                    async for part in stream:
+                        size += len(part)
+                        if too_large := size > self._most_bytes:
+                            break
+                        parts.append(part)
+                        limit.reschedule((limit.when() or 0) + len(part) / _BYTES_PER_SECOND)
+            except TimeoutError:
+                raise RequestError(f"the body came too slowly: {size} bytes", 408) from None
         if too_large:
             parts.clear()
             with suppress(TimeoutError):

@@ -21,6 +21,7 @@ from onnx_sparse.rows.model_features import features
 from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.serving import metrics
+from onnx_sparse.serving.deadlines import TimedSession, is_ended
 from onnx_sparse.serving.errors import RequestError
 from onnx_sparse.serving.inference_requests import VERSION
 from onnx_sparse.serving.settings import Limits
@@ -34,6 +35,8 @@ _log = logging.getLogger("onnx_sparse.serving")
 _MOST_SECONDS = 60.0
 #: The time before files are read again that change while they are read.
 _SHORT = 0.02
+#: How often a run is compared with its time.
+_CHECK_SECONDS = 0.25
 #: Errors of a run that the values of the request have caused.
 _OF_REQUESTS = (KernelError, InvalidArgument, ValueError, TypeError)
 
@@ -44,13 +47,14 @@ class LoadedModel:
     Args:
         path: The ONNX file. Tables in a file of their own are mapped, so that processes share them.
         threads: The threads of a run; 0 for one for each core.
+        run_seconds: How long a run may take; 0 for any time.
 
     Raises:
         ValueError: The protocol has no form for an input or output.
         Exception: ONNX Runtime's, of a file that it refuses.
     """
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, run_seconds: float = 0) -> None:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4  # a failure raises an exception
@@ -62,7 +66,8 @@ class LoadedModel:
                 raise ValueError(f"{value.name} is a {value.type}; only tensors can be served")
         messages = [f.inputs["serialized"] for f in self.features.values() if f.kind == "example"]
         self.tensors = Tensors(self.features.inputs, messages)
-        reason_against_joining(self.session, self.features)  # tried here, not in the first batch
+        self.timed = TimedSession(self.session, run_seconds)
+        reason_against_joining(self.timed, self.features)  # tried here, not in the first batch
 
     def metadata(self, name: str) -> dict[str, Any]:
         """What the model takes and returns, as the protocol describes it."""
@@ -113,7 +118,7 @@ class ServedModel:
         self._seen = self._tried = self._served = look(path)
         self._reading = asyncio.Lock()
         self._failures = 0
-        self.loaded = LoadedModel(path, limits.threads)
+        self.loaded = LoadedModel(path, limits.threads, limits.run_seconds)
         self._queue: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
@@ -153,13 +158,18 @@ class ServedModel:
             answers: Sequence[list[Array] | Exception]
             try:
                 loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
-                answers = await loop.run_in_executor(self._thread, run_joined, loaded.session, feeds, loaded.features)
+                running = loop.run_in_executor(self._thread, run_joined, loaded.timed, feeds, loaded.features)
+                while not (await asyncio.wait({running}, timeout=_CHECK_SECONDS))[0]:
+                    loaded.timed.end_late_run()
+                answers = running.result()
             except Exception as error:  # else all later requests would wait forever
                 answers = [error] * len(batch)
             self._seconds.observe(perf_counter() - begun)
             self._sizes.observe(len(batch))
             for waiting, answer in zip(batch, answers, strict=True):
                 if not waiting.answer.done():  # else its client has gone
+                    if isinstance(answer, Exception) and is_ended(answer):
+                        answer = RequestError(f"the run took longer than {self._limits.run_seconds:g} seconds", 504)
                     _set(waiting.answer, answer)
 
     def _next_batch(self) -> list[_Waiting]:
@@ -220,13 +230,15 @@ class ServedModel:
         wrong = damaged(now, self._served) if now.is_there else None
         if wrong is not None:
             raise ValueError(f"{wrong} is not the file that the model was written with: its checksum differs")
-        made = LoadedModel(self.path, self._limits.threads)
+        made = LoadedModel(self.path, self._limits.threads, self._limits.run_seconds)
         return made if look(self.path) == now else None
 
 
 def _set(future: asyncio.Future[list[Array]], answer: list[Array] | Exception) -> None:
     if not isinstance(answer, Exception):
         future.set_result(answer)
+    elif isinstance(answer, RequestError):
+        future.set_exception(answer)
     elif isinstance(answer, _OF_REQUESTS):
         future.set_exception(RequestError(answer))
     else:

@@ -144,13 +144,11 @@ class Tensors:
 def _flat(name: str, values: Any, rank: int) -> list[Any]:
     """Values in lists within each other, at most as deep as a shape, in one list."""
     flat = values if isinstance(values, list) else [values]
-    for _ in range(max(rank - 1, 0)):
+    for _ in range(max(rank, 1)):
         if list not in {*map(type, flat)}:
-            break
+            return flat
         flat = [*chain.from_iterable(value if isinstance(value, list) else (value,) for value in flat)]
-    if list in {*map(type, flat)}:
-        raise RequestError(f"input {name!r} has lists within each other more than {max(rank, 1)} deep")
-    return flat
+    raise RequestError(f"input {name!r} has lists within each other more than {max(rank, 1)} deep")
 
 
 def _cut(name: str, content: bytes, count: int) -> list[bytes]:
