@@ -42,9 +42,9 @@ INDEX = (TensorProto.INT32, TensorProto.INT64)
 
 
 def dtype_name(dtype: DType) -> str:
-    """ONNX's name of an element type: `"float16"`, `"int64"`; its number if ONNX has no such type."""
+    """ONNX's name of an element type: `"float16"`, `"int64"`; its number if ONNX has none."""
     known = dtype in TensorProto.DataType.values()
-    return str(TensorProto.DataType.Name(dtype)).lower() if known else f"type {dtype}"
+    return str(TensorProto.DataType.Name(dtype)).lower() if known else f"element type {dtype}"
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:

@@ -311,3 +311,21 @@ def test_a_record_takes_time_in_proportion_to_its_length():
     large.metadata_props.add(key=METADATA_KEY, value=json.dumps({"version": 1, "features": features}))
     with pytest.raises(ValueError, match=r"no feature 'x'; it has 'f0', 'f1'.*, 'f11', \.\.\.$"):
         onnx_sparse.features(large).feeds({"x": [1.0]})
+
+
+def test_inputs_of_unknown_rank(tmp_path):
+    """A session reports [] for them, as for scalars, which stay scalars."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", None), ("s", []))]
+    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "s"], ["y"])], "g", ports, results)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    sources = [tmp_path / "m.onnx", model.SerializeToString(), model]
+    sessions = [onnx_sparse.InferenceSession(source) for source in sources]
+    for held in (*sessions, *sources):
+        found = onnx_sparse.features(held)
+        assert [kind.shape for kind in found.inputs.values()] == [None, ()]
+        for rows in ([1.0, 2.0], [[1.0], [2.0]]):
+            assert found.feeds_of("x", rows)[0]["x"].tolist() == rows
+        with pytest.raises(ValueError, match=r"expects \[\]"):
+            found.feeds_of("s", [1.0])

@@ -13,6 +13,7 @@ from onnx import GraphProto, ModelProto
 
 from onnx_sparse.converters.ascend.wire import check_fields
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.files.guarded_files import open_file, read_file
 
 #: A graph of 5,000 operations is 2 MB of JSON. Parsing takes about ten times the size of the file in memory.
 MOST_JSON_BYTES = 128 * 2**20
@@ -30,7 +31,7 @@ def is_ascend(path: Path) -> bool:
     """Whether an .onnx, .pbtxt or .txt file is from msit or GE, or has operators of torch_npu."""
     suffix = path.suffix.lower()
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             head = stream.read(_SNIFFED_BYTES)
     except OSError:
         return False
@@ -64,11 +65,7 @@ def is_file_inside(path: Path, root: Path | None) -> bool:
 def read_bytes(path: Path, most: int) -> bytes:
     """The content of a file that is not too large."""
     try:
-        size = path.stat().st_size
-        if size > most:
-            raise ConversionError(f"{path} has {size} bytes; a file of this kind is read up to {most}")
-        with path.open("rb") as stream:
-            return stream.read(most)  # the size of anything but a regular file cannot be trusted
+        return read_file(path, most=most)
     except OSError as error:
         raise ConversionError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -21,6 +21,7 @@ from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.keras_configuration import require_known_names
 from onnx_sparse.converters.tensorflow.keras_limits import time_within, weights_within
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.files.guarded_files import require_harmless_archive
 
 #: The package that Keras 2 lives on in.
 _KERAS_2 = "tf_keras"
@@ -58,6 +59,10 @@ def from_keras_file(
     Raises:
         ConversionError: If Keras cannot read it.
     """
+    try:
+        require_harmless_archive(path)
+    except OSError as error:
+        raise ConversionError(f"{path} cannot be read: {error.strerror or error}") from error
     numbers = _examined_hdf5(path)
     version = _version(path)
     legacy = version.startswith("2.")

@@ -20,6 +20,7 @@ from onnx_sparse.converters.tensorflow.regex_syntax import (
     RegexError,
     Repeat,
     parse,
+    shown,
 )
 from onnx_sparse.converters.tensorflow.unicode_classes import Ranges
 from onnx_sparse.schemas.regular_expressions import MOST_GROUPS, MOST_INSTRUCTIONS, Condition, Instruction
@@ -52,7 +53,7 @@ def program_of(pattern: bytes) -> Program:
     try:
         tree, groups = parse(pattern)
     except RegexError as error:
-        raise Unsupported(f"the pattern {pattern.decode(errors='replace')!r}: {error}") from None
+        raise Unsupported(f"the pattern {shown(pattern.decode(errors='replace'))!r}: {error}") from None
     writer = _Writer()
     writer.write(tree)
     writer.add(Instruction.MATCH)

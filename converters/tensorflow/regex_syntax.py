@@ -70,6 +70,9 @@ Regex = Characters | Assertion | Chain | Choice | Repeat | Group
 
 _MOST_REPEATS = 1000
 _MOST_NESTED = 100
+_MOST_SHOWN = 40
+#: RE2 refuses the programs of such long patterns; and how many ranges of a class are held before they are merged.
+_MOST_BYTES, _MOST_HELD = 1 << 20, 1 << 12
 _NAMED = {
     "alnum": "09AZaz", "alpha": "AZaz", "ascii": "\0\x7f", "blank": "\t\t  ", "cntrl": "\0\x1f\x7f\x7f", "digit": "09",
     "graph": "!~", "lower": "az", "print": " ~", "punct": "!/:@[`{~", "space": "\t\r  ", "upper": "AZ",
@@ -80,6 +83,7 @@ _NUMBER = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]+)\}|(0[0-7]{0,2}|[
 _PROPERTY = re.compile(r"\\([pP])(?:\{(\^?)(\w+)\}|(\w))", re.ASCII)
 _REPEATS = re.compile(r"([*+?]|\{(\d+)(?:(,)(\d*))?\})(\?)?")
 _FLAGS = re.compile(r"\(\?([imsU]*)(-[imsU]+)?([:)])")
+_CLASS = re.compile(r"\[:(\^?)(\w{1,99}):\]")
 _NAME = re.compile(r"\(\?P<(\w+)>")
 _NEWLINE = ord("\n")
 _EMPTY = Chain(())
@@ -101,6 +105,8 @@ def parse(pattern: bytes) -> tuple[Regex, int]:
     Raises:
         RegexError: RE2 refuses the pattern, or it matches single bytes (`\\C`), which is not read here.
     """
+    if len(pattern) > _MOST_BYTES:
+        raise RegexError(f"it has {len(pattern)} bytes; up to {_MOST_BYTES} are read")
     try:
         text = pattern.decode()
     except UnicodeDecodeError:
@@ -133,6 +139,7 @@ class _Parser:
         self.text = text
         self.at = 0
         self.groups = 0
+        self.last_class_end = text.rfind(":]")
 
     def choice(self, flags: _Flags, depth: int) -> Regex:
         """Expressions with | between them, up to a parenthesis that closes them or the end."""
@@ -148,7 +155,7 @@ class _Parser:
                 was_repeated = False
             elif found := _REPEATS.match(self.text, self.at):
                 if was_repeated or not here:
-                    raise RegexError(f"nothing is before {found[0]!r}")
+                    raise RegexError(f"nothing is before {shown(found[0])!r}")
                 here.append(self._repeated(here.pop(), found, flags))
                 was_repeated = True
             elif found := _FLAGS.match(self.text, self.at):
@@ -186,10 +193,10 @@ class _Parser:
         if sign in "*+?":
             least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
             return _squashed(item, least, most, greedy)
-        least = int(found[2])
-        most = (int(found[4]) if found[4] else None) if found[3] else least
+        least = _count(found[2])
+        most = (_count(found[4]) if found[4] else None) if found[3] else least
         if least > _MOST_REPEATS or (most is not None and not least <= most <= _MOST_REPEATS):
-            raise RegexError(f"the count {sign} is not in order or above {_MOST_REPEATS}")
+            raise RegexError(f"the count {shown(sign)} is not in order or above {_MOST_REPEATS}")
         return Repeat(item, least, most, greedy)
 
     def _closed(self, flags: _Flags, depth: int) -> Regex:
@@ -256,7 +263,7 @@ class _Parser:
             self.at = found.end()
             number = int(found[3], 8) if found[3] else int(found[1] or found[2], 16)
             if number > LAST_CHARACTER:
-                raise RegexError(f"there is no character {number:x}")
+                raise RegexError(f"there is no character {shown(found[0])}")
             return number
         letter = self.text[self.at + 1 : self.at + 2]
         is_sign = letter.isascii() and letter.isprintable() and not letter.isalnum() and letter not in "_ "
@@ -270,17 +277,20 @@ class _Parser:
         text = self.text
         is_negated = text.startswith("[^", self.at)
         self.at += 2 if is_negated else 1
-        begin, held = self.at, list[tuple[int, int]]()
+        begin, held, most_held = self.at, list[tuple[int, int]](), _MOST_HELD
         while not text.startswith("]", self.at) or self.at == begin:
             if self.at >= len(text):
                 raise RegexError("a ] is missing")
-            if found := re.compile(r"\[:(\^?)(\w+):\]").match(text, self.at):
+            if len(held) > most_held:
+                held = [*merged(held)]
+                most_held = 2 * len(held) + _MOST_HELD
+            if found := _CLASS.match(text, self.at):
                 if len(found[2]) == 1 or found[2] not in _NAMED:
-                    raise RegexError(f"there is no class {found[0]}")
+                    raise RegexError(f"there is no class {shown(found[0])}")
                 self.at = found.end()
                 held += _named(found[2], bool(found[1]), flags)
                 continue
-            if text.startswith("[:", self.at) and text.find(":]", self.at + 2) >= 0:
+            if text.startswith("[:", self.at) and self.at + 2 <= self.last_class_end:
                 raise RegexError("there is no such class in brackets")
             if text[self.at] == "\\" and (short := self._class_escape(flags)) is not None:
                 held += short
@@ -301,6 +311,16 @@ class _Parser:
             return self._escaped()
         self.at += 1
         return ord(self.text[self.at - 1])
+
+
+def _count(digits: str) -> int:
+    """A count; one that is too large if it has more digits than matter."""
+    return int(digits.lstrip("0")[:5] or 0)
+
+
+def shown(text: str) -> str:
+    """A part of a pattern in a message, which a hostile graph does not make long."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _chosen(items: list[Regex]) -> Regex:

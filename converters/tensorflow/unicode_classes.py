@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 LAST_CHARACTER = 0x10FFFF
@@ -57,6 +57,7 @@ def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(joined)
 
 
+@lru_cache(1 << 8)
 def complement(ranges: Ranges) -> Ranges:
     """The characters between merged ranges."""
     starts = [0, *(last + 1 for _, last in ranges)]
@@ -64,6 +65,7 @@ def complement(ranges: Ranges) -> Ranges:
     return tuple((first, last) for first, last in zip(starts, ends, strict=True) if first <= last)
 
 
+@lru_cache(1 << 8)
 def in_every_case(ranges: Ranges) -> Ranges:
     """The ranges with the characters that differ from theirs in case only."""
     _, cases = _table()

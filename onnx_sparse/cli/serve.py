@@ -69,6 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-request-size", type=int, default=64, metavar="MIB", help="the largest request, in MiB (default: 64)"
     )
     parser.add_argument(
+        "--run-timeout",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long a run may take before its requests get status 504, 0 for any time (default: 30)",
+    )
+    parser.add_argument(
         "--reload-interval",
         type=float,
         default=1.0,
@@ -130,7 +137,7 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
     for option in ("port", "grpc_port"):
         if not 0 <= (value := getattr(arguments, option)) < 2**16:
             raise output.UsageError(f"--{option.replace('_', '-')} {value}: a port is from 0 to 65535")
-    for option in ("drain", "reload_interval"):
+    for option in ("drain", "reload_interval", "run_timeout"):
         if not 0 <= (value := getattr(arguments, option)) < 2**31:
             raise output.UsageError(f"--{option.replace('_', '-')} {value}: it is from 0 on")
 
@@ -178,7 +185,7 @@ def _serve(
         models,
         arguments.host,
         None if grpc is None else grpc.number,
-        Limits(arguments.max_batch_requests, arguments.max_waiting, threads),
+        Limits(arguments.max_batch_requests, arguments.max_waiting, threads, arguments.run_timeout),
         arguments.max_request_size * _MIB,
         arguments.reload_interval,
         arguments.grace,

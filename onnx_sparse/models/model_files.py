@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeGuard
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import FunctionProto, ModelProto, OperatorSetIdProto, TensorProto
+from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto
 from onnx.serialization import registry
 
+from onnx_sparse.files.guarded_files import read_file, require_file
 from onnx_sparse.schemas import OPS
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx calls its own text form experimental
             form = "protobuf" if _is_binary(path) else None  # None: as the suffix says
+            require_file(path)
             model = onnx.load(os.fspath(path), form, load_external_data=False)
     except OSError:
         raise
     except Exception as error:  # each parser, protobuf's and those of the text forms, has its own exception
-        if is_ort_format(Path(path).read_bytes()):
+        if is_ort_format(read_file(path)):
             raise ValueError(f"{path} is in ONNX Runtime's own format, which only the native backend runs") from None
         raise ValueError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
     _refuse_without_graph(model, path)
@@ -186,14 +188,33 @@ def local_functions(file: BinaryIO) -> Iterator[FunctionProto]:
             yield FunctionProto.FromString(content)
 
 
-def _fields(file: BinaryIO, number: int) -> Iterator[bytes]:
-    """The contents of one field of a model, wherever they are in its file."""
-    while (key := _varint(file)) is not None:
+def graph_inputs(file: BinaryIO) -> Iterator[ValueInfoProto]:
+    """The inputs of the graph of a model in binary form, read like `imported_opsets`."""
+    for size in _sizes(file, ModelProto.GRAPH_FIELD_NUMBER):
+        end = file.tell() + size
+        for content in _fields(file, GraphProto.INPUT_FIELD_NUMBER, end):
+            with contextlib.suppress(DecodeError):
+                yield ValueInfoProto.FromString(content)
+        file.seek(end)
+
+
+def _fields(file: BinaryIO, number: int, end: int | None = None) -> Iterator[bytes]:
+    """The contents of one field of a message, wherever they are in its file."""
+    for size in _sizes(file, number, end):
+        if size <= _LONGEST_READ:
+            yield file.read(size)
+        else:
+            file.seek(min(size, _LARGEST_FIELD), os.SEEK_CUR)
+
+
+def _sizes(file: BinaryIO, number: int, end: int | None = None) -> Iterator[int]:
+    """The sizes of one field of a message, each when the file is where its content begins; who gets it passes it."""
+    while (end is None or file.tell() < end) and (key := _varint(file)) is not None:
         field, wire_type = key >> 3, key & 7
         if wire_type == _LENGTH_DELIMITED:
             size = _varint(file) or 0
-            if field == number and size <= _LONGEST_READ:
-                yield file.read(size)
+            if field == number:
+                yield size
             else:
                 file.seek(min(size, _LARGEST_FIELD), os.SEEK_CUR)
         elif wire_type == _VARINT:

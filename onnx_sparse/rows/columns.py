@@ -163,7 +163,7 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
     if array.dtype == wanted and dtype != TensorProto.STRING:
         return np.asarray(array, order="C")
     if array.dtype == object or array.dtype.kind in "SU":
-        return _from_objects(where, array, wanted, lengths)
+        return _from_objects(where, array.reshape(-1).tolist(), array.shape, wanted, lengths)
     bad = _misfits(array, wanted)
     if bad is None:
         raise ValueError(f"{where} has values of the type {array.dtype}; the model expects {dtype_name(dtype)}")
@@ -173,29 +173,65 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
         return np.asarray(array.astype(wanted, copy=False), order="C")
 
 
-def _from_objects(where: str, array: Array, wanted: np.dtype[Any], lengths: Sequence[Array]) -> Array:
-    """Python's objects, or numpy's text, as an array of a dtype."""
-    objects = array.reshape(-1).tolist()
-    if {*map(type, objects)} <= {_USUAL.get(wanted.kind)}:  # no other takes part of the time
-        with contextlib.suppress(OverflowError):
-            array = np.array(objects, _WIDEST[wanted.kind]).reshape(array.shape)
-            bad = _misfits(array, wanted)
-            if bad is not None and not bad.any():
-                return array.astype(wanted)
+def typed_list(where: str, objects: list[Any], dtype: DType, shape: Sequence[int]) -> Array:
+    """Python's objects, as many as a shape has, as an array of an element type; see `typed`."""
+    return _from_objects(where, objects, tuple(shape), numpy_dtype(dtype), ())
+
+
+def _from_objects(
+    where: str, objects: list[Any], shape: tuple[int, ...], wanted: np.dtype[Any], lengths: Sequence[Array]
+) -> Array:
+    """Python's objects as an array of a dtype: in parts, between which other threads run."""
     made = np.empty(len(objects), wanted)
-    for number, value in enumerate(objects):
-        try:
-            made[number] = _object_as(value, wanted)
-        except ValueError as misfit:
-            marked = np.arange(len(objects)).reshape(array.shape) == number
-            reason = " has no value" if value is None else f": {misfit}"
-            raise row_error(where, marked, lengths, reason) from None
-    return made.reshape(array.shape)
+    for begin in range(0, len(objects), _PART):
+        part = objects[begin : begin + _PART]
+        usual = _usual(part, wanted)
+        if usual is not None:
+            made[begin : begin + _PART] = usual
+            continue
+        for number, value in enumerate(part, begin):
+            try:
+                made[number] = _object_as(value, wanted)
+            except ValueError as misfit:
+                marked = np.arange(len(objects)).reshape(shape) == number
+                reason = " has no value" if value is None else f": {misfit}"
+                raise row_error(where, marked, lengths, reason) from None
+    return made.reshape(shape)
 
 
-#: By kind of dtype, the type that its objects usually have, and the dtype that holds them all.
-_USUAL = {"i": int, "u": int, "f": float, "V": float, "O": str}
-_WIDEST = {"i": np.int64, "u": np.uint64, "f": np.float64, "V": np.float64, "O": object}
+#: How many objects are converted at once.
+_PART = 1 << 14
+#: By kind of dtype, the types that its objects usually have.
+_USUAL: dict[str, set[type]] = {"i": {int}, "u": {int}, "f": {int, float}, "V": {int, float}, "O": {str}, "b": {bool}}
+#: Up to here, doubles hold every integer.
+_EXACT = 2.0**53
+
+
+def _usual(objects: list[Any], wanted: np.dtype[Any]) -> Array | None:
+    """Objects of the usual types as an array; None if there is another one, or one that does not fit."""
+    types = {*map(type, objects)}
+    if not types <= _USUAL[wanted.kind]:
+        return None
+    try:
+        if wanted.kind in "iu":
+            array = np.array(objects, np.int64 if wanted.kind == "i" else np.uint64)
+            return None if (array.astype(wanted) != array).any() else array
+        if wanted.kind not in "fV":
+            return np.array(objects, wanted)
+        wide = np.array(objects, np.float64)
+    except OverflowError:
+        return None
+    with np.errstate(over="ignore"):
+        made = wide.astype(wanted)
+    bad = np.isinf(made) & ~np.isinf(wide)
+    if int in types:  # floats are rounded, integers must be exact
+        mixed = (type(value) is int for value in objects)
+        whole = np.fromiter(mixed, bool, len(objects)) if float in types else np.ones(len(objects), bool)
+        bad |= whole & (made.astype(np.float64) != wide)
+        large = np.flatnonzero(whole & (np.abs(wide) > _EXACT))  # which may be rounded already; Python compares exactly
+        pairs = zip(wide[large].tolist(), [objects[number] for number in large.tolist()], strict=True)
+        bad[large] |= np.fromiter((rounded != value for rounded, value in pairs), bool, len(large))
+    return None if bad.any() else made
 
 
 def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.html import html_table
-from onnx_sparse.models.model_files import model_of, read_model
+from onnx_sparse.models.model_files import graph_inputs, model_of, read_model
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
@@ -237,6 +239,8 @@ def _described(model: Model) -> tuple[dict[str, InputType], str | None]:
     """The inputs of a model, and its record of features."""
     if hasattr(model, "get_inputs") and hasattr(model, "get_modelmeta"):
         types = {i.name: InputType(_session_dtype(i.type), _session_shape(i.shape)) for i in model.get_inputs()}
+        if any(kind.shape == () for kind in types.values()):  # which a session reports of unknown shapes, too
+            types |= {name: InputType(types[name].dtype, None) for name in _of_unknown_rank(model) if name in types}
         return types, model.get_modelmeta().custom_metadata_map.get(METADATA_KEY)
     proto = read_model(model) if isinstance(model, (str, os.PathLike)) else model_of(model)
     initialized = {tensor.name for tensor in proto.graph.initializer}
@@ -248,6 +252,16 @@ def _described(model: Model) -> tuple[dict[str, InputType], str | None]:
         if value.name not in initialized:
             types[value.name] = InputType(tensor.elem_type, shape)
     return types, next((entry.value for entry in proto.metadata_props if entry.key == METADATA_KEY), None)
+
+
+def _of_unknown_rank(session: Any) -> list[str]:
+    """The inputs of a session's model whose shapes the model does not say; none if the model cannot be read."""
+    path, content = getattr(session, "_model_path", None), getattr(session, "_model_bytes", None)
+    try:
+        with open_file(path) if path else io.BytesIO(content or b"") as file:
+            return [value.name for value in graph_inputs(file) if not value.type.tensor_type.HasField("shape")]
+    except OSError:
+        return []
 
 
 def _session_dtype(text: str) -> DType:

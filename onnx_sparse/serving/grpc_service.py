@@ -14,9 +14,9 @@ import numpy as np
 from onnx_sparse.models.message_classes import declare_messages
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.serving import metrics
-from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
 from onnx_sparse.serving.http_app import SERVER, HttpApp, find
-from onnx_sparse.serving.inference_requests import VERSION, chosen
+from onnx_sparse.serving.inference_requests import VERSION, chosen, known_output
 from onnx_sparse.serving.served_model import ServedModel, one_line
 from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes, to_strings
 
@@ -72,6 +72,7 @@ _STATUS = {
     404: grpc.StatusCode.NOT_FOUND,
     500: grpc.StatusCode.INTERNAL,
     503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 
 _Answer: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -132,9 +133,11 @@ class GrpcService:
             loaded = model.loaded
             feeds = _feeds(request, loaded.tensors)
             for output in request.outputs:
-                if output.name not in loaded.outputs:
-                    known = ", ".join(loaded.outputs)
-                    raise RequestError(f"the model has no output {output.name!r}; it has {known}")
+                known_output(output.name, loaded.outputs)
+            holders = [("the request", request), *((f"input {shown(t.name)}", t) for t in request.inputs)]
+            holders += [(f"output {shown(output.name)}", output) for output in request.outputs]
+            for where, holder in holders:
+                refuse_extensions(holder.parameters, where)
             response = _response(model.name, request, await model.answer(loaded, feeds))
             status = 200
             return response
@@ -156,7 +159,8 @@ def _refusing(answer: _Answer) -> Callable[[Any, Any], Awaitable[Any]]:
             await context.abort(_STATUS.get(error.status, grpc.StatusCode.INVALID_ARGUMENT), str(error))
         except Exception as error:
             _log.exception("a request failed")
-            await context.abort(grpc.StatusCode.INTERNAL, f"the server failed: {type(error).__name__}: {error}")
+            text = str(RequestError(f"the server failed: {type(error).__name__}: {error}"))
+            await context.abort(grpc.StatusCode.INTERNAL, text)
 
     return method
 
@@ -184,6 +188,8 @@ def _feeds(request: Any, tensors: Tensors) -> dict[str, Array]:
         field = _FIELDS.get(tensor.datatype)
         if field is None:
             raise RequestError(f"input {name!r}: {tensor.datatype} has no field in contents; use raw_input_contents")
+        if filled := [other.name for other, _ in tensor.contents.ListFields() if other.name != field]:
+            raise RequestError(f"input {name!r}: {tensor.datatype} is sent in {field}, not in {filled[0]}")
         values = getattr(tensor.contents, field)
         held: Any = list(values) if field == "bytes_contents" else np.array(values, _HELD_AS[field])
         feeds[name] = tensors.from_values(name, held, shape, count)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from onnx_sparse.rows.columns import Array
+from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving import metrics
-from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
 from onnx_sparse.serving.row_requests import read_rows, write_rows
 from onnx_sparse.serving.served_model import ServedModel
@@ -23,6 +27,9 @@ from onnx_sparse.version import __version__
 
 #: How long the rest of a request that is too large is read, so that its client reads the answer.
 _SECONDS_OF_REST = 5
+
+#: How long a body may take, in seconds, and for how many bytes it gets another one.
+_BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
 
 #: The name and extensions of the server, for both protocols.
 SERVER = {"name": "onnx_sparse", "version": __version__, "extensions": ["binary_tensor_data"]}
@@ -54,8 +61,14 @@ class HttpApp:
                 Route("/v1/models/{name}", self._model_ready),
                 Route("/metrics", self._metrics),
             ],
-            exception_handlers={RequestError: _refused, HTTPException: _unknown, Exception: _failed},
+            exception_handlers={
+                RequestError: _refused,
+                HTTPException: _unknown,
+                ClientDisconnect: _gone,
+                Exception: _failed,
+            },
         )
+        self.app.router.redirect_slashes = False  # a redirect would repeat the client's Host
 
     async def _infer(self, request: Request) -> Response:
         return await self._answered(request, "v2", _infer)
@@ -92,11 +105,16 @@ class HttpApp:
         declared = request.headers.get("content-length", "0")
         too_large = declared.isdigit() and int(declared) > self._most_bytes
         if not too_large:
-            async for part in stream:
-                size += len(part)
-                if too_large := size > self._most_bytes:
-                    break
-                parts.append(part)
+            try:
+                async with asyncio.timeout(_BODY_SECONDS) as limit:
+                    async for part in stream:
+                        size += len(part)
+                        if too_large := size > self._most_bytes:
+                            break
+                        parts.append(part)
+                        limit.reschedule((limit.when() or 0) + len(part) / _BYTES_PER_SECOND)
+            except TimeoutError:
+                raise RequestError(f"the body came too slowly: {size} bytes", 408) from None
         if too_large:
             parts.clear()
             with suppress(TimeoutError):
@@ -133,8 +151,10 @@ class HttpApp:
 
 async def _infer(model: ServedModel, request: Request, body: bytes) -> Response:
     loaded = model.loaded
-    wanted = read_request(body, request.headers.get(HEADER_LENGTH), loaded.tensors, loaded.outputs)
-    content, header = write_response(model.name, wanted, await model.answer(loaded, wanted.feeds))
+    length = request.headers.get(HEADER_LENGTH)
+    wanted = await _off_loop(len(body), read_request, body, length, loaded.tensors, loaded.outputs)
+    results = await model.answer(loaded, wanted.feeds)
+    content, header = await _off_loop(_size(results), write_response, model.name, wanted, results)
     if header is None:
         return Response(content, media_type="application/json")
     return Response(content, media_type="application/octet-stream", headers={HEADER_LENGTH: str(header)})
@@ -142,8 +162,30 @@ async def _infer(model: ServedModel, request: Request, body: bytes) -> Response:
 
 async def _predict(model: ServedModel, _: Request, body: bytes) -> Response:
     loaded = model.loaded
-    feeds, rows = read_rows(body, loaded.features)
-    return Response(write_rows(await model.answer(loaded, feeds), rows), media_type="application/json")
+    feeds, rows = await _off_loop(len(body), read_rows, body, loaded.features)
+    results = await model.answer(loaded, feeds)
+    content = await _off_loop(_size(results), write_rows, results, rows)
+    return Response(content, media_type="application/json")
+
+
+#: Reads and writes what is large, one request after another, so that the others share the processor with one of them.
+_reader = ThreadPoolExecutor(1, thread_name_prefix="large requests")
+#: The bytes of requests and results that are read and written at once.
+_LARGE = 1 << 16
+
+_R = TypeVar("_R")
+
+
+async def _off_loop(size: int, work: Callable[..., _R], *arguments: Any) -> _R:
+    """What a function returns, called in another thread if it has much to do: health is answered meanwhile."""
+    if size <= _LARGE:
+        return work(*arguments)
+    return await asyncio.get_running_loop().run_in_executor(_reader, partial(work, *arguments))
+
+
+def _size(results: Mapping[str, Array]) -> int:
+    """About how many bytes results have as JSON."""
+    return sum(array.size for array in results.values()) * 16
 
 
 def find(models: Mapping[str, ServedModel], name: str, version: str) -> ServedModel:
@@ -153,9 +195,9 @@ def find(models: Mapping[str, ServedModel], name: str, version: str) -> ServedMo
         RequestError: There is none.
     """
     if name not in models:
-        raise RequestError(f"there is no model {name!r}; there is {', '.join(map(repr, models))}", 404)
+        raise RequestError(f"there is no model {shown(name)}; there is {listed(map(repr, models))}", 404)
     if version not in ("", VERSION):
-        raise RequestError(f"model {name!r} has no version {version!r}; it has {VERSION!r}", 404)
+        raise RequestError(f"model {name!r} has no version {shown(version)}; it has {VERSION!r}", 404)
     return models[name]
 
 
@@ -169,6 +211,10 @@ async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = f"{request.method} {request.url.path}: {error.detail}"
     return JSONResponse({"error": text}, error.status_code, error.headers)
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=499)  # which nobody reads
 
 
 async def _failed(_: Request, error: Exception) -> Response:

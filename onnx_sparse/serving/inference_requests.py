@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.rows.columns import Array
-from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.rows.json_text import parsed
+from onnx_sparse.schemas.features import listed
+from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
 from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes, to_values
 
 #: The header with the number of bytes of JSON; binary tensors follow them.
@@ -52,12 +54,14 @@ def read_request(body: bytes, header_length: str | None, tensors: Tensors, outpu
     at = _length(header_length, len(body))
     header = parsed_json(body[:at])
     contents = memoryview(body)
+    _refuse_extensions(header, "the request")
     is_binary = _parameter(header, "binary_data_output", bool) or False
     feeds: dict[str, Array] = {}
     for tensor in _listed(header, "inputs"):
         name = tensor.get("name")
         if not isinstance(name, str):
-            raise RequestError(f"an input has the name {name!r}; a string is expected")
+            raise RequestError(f"an input has the name {shown(name)}; a string is expected")
+        _refuse_extensions(tensor, f"input {shown(name)}")
         shape, count = tensors.check(name, tensor.get("datatype"), tensor.get("shape"))
         if name in feeds:
             raise RequestError(f"input {name!r} is there twice")
@@ -76,10 +80,11 @@ def read_request(body: bytes, header_length: str | None, tensors: Tensors, outpu
     asked: dict[str, bool] = {}
     for output in _listed(header, "outputs", []):
         name, binary = output.get("name"), _parameter(output, "binary_data", bool)
-        asked[_known(name, outputs)] = is_binary if binary is None else binary
+        _refuse_extensions(output, f"output {shown(name)}")
+        asked[known_output(name, outputs)] = is_binary if binary is None else binary
     identifier = header.get("id")
     if identifier is not None and not isinstance(identifier, str):
-        raise RequestError(f"the id {identifier!r} is no string")
+        raise RequestError(f"the id {shown(identifier)} is no string")
     return InferenceRequest(feeds, asked, is_binary, identifier)
 
 
@@ -98,7 +103,7 @@ def parsed_json(text: bytes) -> dict[str, Any]:
         RequestError: It is none.
     """
     try:
-        value = json.loads(text)
+        value = parsed(text)
     except ValueError as error:  # also of text that is not UTF-8
         raise RequestError(f"the request is no JSON: {error}") from error
     except RecursionError as error:
@@ -112,8 +117,14 @@ def _parameter(holder: Mapping[str, Any], name: str, kind: type) -> Any:
     parameters = holder.get("parameters")
     value = parameters.get(name) if isinstance(parameters, dict) else None
     if value is not None and type(value) is not kind:
-        raise RequestError(f"the parameter {name} is {value!r}; {kind.__name__} is expected")
+        raise RequestError(f"the parameter {name} is {shown(value)}; {kind.__name__} is expected")
     return value
+
+
+def _refuse_extensions(holder: Mapping[str, Any], where: str) -> None:
+    parameters = holder.get("parameters")
+    if isinstance(parameters, dict):
+        refuse_extensions(parameters, where)
 
 
 def _listed(header: Mapping[str, Any], name: str, default: Any = None) -> list[dict[str, Any]]:
@@ -123,9 +134,14 @@ def _listed(header: Mapping[str, Any], name: str, default: Any = None) -> list[d
     return listed
 
 
-def _known(name: object, outputs: Sequence[str]) -> str:
+def known_output(name: object, outputs: Sequence[str]) -> str:
+    """The name of an output.
+
+    Raises:
+        RequestError: The model has no such output.
+    """
     if not isinstance(name, str) or name not in outputs:
-        raise RequestError(f"the model has no output {name!r}; it has {', '.join(outputs)}")
+        raise RequestError(f"the model has no output {shown(name)}; it has {listed(outputs)}")
     return name
 
 

@@ -16,11 +16,13 @@ from typing import Any
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.features import listed
-from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import parsed_json
 from onnx_sparse.serving.tensors import to_values
 
 _KEYS = ("instances", "inputs")
+#: The name of a model's only signature, for clients of TensorFlow Serving.
+_SIGNATURE = "serving_default"
 
 
 def read_rows(body: bytes, features: Features) -> tuple[dict[str, Array], int | None]:
@@ -34,7 +36,9 @@ def read_rows(body: bytes, features: Features) -> tuple[dict[str, Array], int | 
     """
     request = parsed_json(body)
     if unknown := [key for key in request if key not in (*_KEYS, "signature_name")]:
-        raise RequestError(f"the request has {unknown[0]!r}; it has either 'instances' or 'inputs'")
+        raise RequestError(f"the request has {shown(unknown[0])}; it has either 'instances' or 'inputs'")
+    if (signature := request.get("signature_name", _SIGNATURE)) != _SIGNATURE:
+        raise RequestError(f"there is no signature {shown(signature)}; the model has {_SIGNATURE!r}")
     if sum(key in request for key in _KEYS) != 1:
         raise RequestError("the request has neither 'instances' nor 'inputs', or both; one is expected")
     given: Any = request.get("instances", request.get("inputs"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,14 +21,22 @@ from onnx_sparse.rows.model_features import features
 from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.serving import metrics
+from onnx_sparse.serving.deadlines import TimedSession, is_ended
 from onnx_sparse.serving.errors import RequestError
 from onnx_sparse.serving.inference_requests import VERSION
 from onnx_sparse.serving.settings import Limits
 from onnx_sparse.serving.tensors import Tensors, datatype
+from onnx_sparse.serving.watched_files import Look, damaged, look
 from onnx_sparse.sessions.runtime import InferenceSession
 
 _log = logging.getLogger("onnx_sparse.serving")
 
+#: The longest time between two attempts to read files that could not be read.
+_MOST_SECONDS = 60.0
+#: The time before files are read again that change while they are read.
+_SHORT = 0.02
+#: How often a run is compared with its time.
+_CHECK_SECONDS = 0.25
 #: Errors of a run that the values of the request have caused.
 _OF_REQUESTS = (KernelError, InvalidArgument, ValueError, TypeError)
 
@@ -40,13 +47,14 @@ class LoadedModel:
     Args:
         path: The ONNX file. Tables in a file of their own are mapped, so that processes share them.
         threads: The threads of a run; 0 for one for each core.
+        run_seconds: How long a run may take; 0 for any time.
 
     Raises:
         ValueError: The protocol has no form for an input or output.
         Exception: ONNX Runtime's, of a file that it refuses.
     """
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, run_seconds: float = 0) -> None:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4  # a failure raises an exception
@@ -58,12 +66,13 @@ class LoadedModel:
                 raise ValueError(f"{value.name} is a {value.type}; only tensors can be served")
         messages = [f.inputs["serialized"] for f in self.features.values() if f.kind == "example"]
         self.tensors = Tensors(self.features.inputs, messages)
-        reason_against_joining(self.session, self.features)  # tried here, not in the first batch
+        self.timed = TimedSession(self.session, run_seconds)
+        reason_against_joining(self.timed, self.features)  # tried here, not in the first batch
 
     def metadata(self, name: str) -> dict[str, Any]:
         """What the model takes and returns, as the protocol describes it."""
         inputs = [
-            {"name": i, "datatype": datatype(kind.dtype), "shape": [-1 if s is None else s for s in kind.shape or ()]}
+            {"name": i, "datatype": datatype(kind.dtype), "shape": _sizes(kind.shape)}
             for i, kind in self.features.inputs.items()
         ]
         outputs = [
@@ -75,6 +84,11 @@ class LoadedModel:
             for value in self.session.get_outputs()
         ]
         return {"name": name, "versions": [VERSION], "platform": "onnx_sparse", "inputs": inputs, "outputs": outputs}
+
+
+def _sizes(shape: Sequence[int | None] | None) -> list[int]:
+    """A shape as the protocol writes it, which has no form for an unknown rank."""
+    return [-1] if shape is None else [-1 if size is None else size for size in shape]
 
 
 def _dtype(text: str) -> int:
@@ -101,8 +115,10 @@ class ServedModel:
 
     def __init__(self, name: str, path: Path, limits: Limits) -> None:
         self.name, self.path, self._limits = name, path, limits
-        self._seen = self._tried = _file_state(path)
-        self.loaded = LoadedModel(path, limits.threads)
+        self._seen = self._tried = self._served = look(path)
+        self._reading = asyncio.Lock()
+        self._failures = 0
+        self.loaded = LoadedModel(path, limits.threads, limits.run_seconds)
         self._queue: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
@@ -142,13 +158,18 @@ class ServedModel:
             answers: Sequence[list[Array] | Exception]
             try:
                 loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
-                answers = await loop.run_in_executor(self._thread, run_joined, loaded.session, feeds, loaded.features)
+                running = loop.run_in_executor(self._thread, run_joined, loaded.timed, feeds, loaded.features)
+                while not (await asyncio.wait({running}, timeout=_CHECK_SECONDS))[0]:
+                    loaded.timed.end_late_run()
+                answers = running.result()
             except Exception as error:  # else all later requests would wait forever
                 answers = [error] * len(batch)
             self._seconds.observe(perf_counter() - begun)
             self._sizes.observe(len(batch))
             for waiting, answer in zip(batch, answers, strict=True):
                 if not waiting.answer.done():  # else its client has gone
+                    if isinstance(answer, Exception) and is_ended(answer):
+                        answer = RequestError(f"the run took longer than {self._limits.run_seconds:g} seconds", 504)
                     _set(waiting.answer, answer)
 
     def _next_batch(self) -> list[_Waiting]:
@@ -164,33 +185,60 @@ class ServedModel:
         return batch
 
     async def follow_file(self, seconds: float) -> None:
-        """Read the file again whenever it has changed, until canceled."""
+        """Read the files again whenever one has changed, until canceled; what could not be read is tried again."""
+        waits = 0.0
         while True:
             await asyncio.sleep(seconds)
-            state = await asyncio.to_thread(_file_state, self.path)
-            if state is not None and state == self._seen and state != self._tried:  # no longer being written
+            now = await asyncio.to_thread(look, self.path, self._seen)
+            waits = waits - seconds if now == self._tried else 0.0
+            is_due = now != self._tried or (self._failures and waits <= 0)
+            if now == self._seen and is_due:  # no longer being written
                 await self.reload()
-            self._seen = state
+                waits = min(seconds * 2**self._failures, _MOST_SECONDS)
+            self._seen = now
 
     async def reload(self) -> None:
-        """Read the file again. Requests that wait are answered by the model that they were read for.
+        """Read the files again. Requests that wait are answered by the model that they were read for.
 
-        The model that is served stays if the new one cannot be opened.
+        The model that is served stays if the new one cannot be opened. Of several calls, the last one reads last.
         """
-        self._tried = await asyncio.to_thread(_file_state, self.path)
-        try:
-            self.loaded = await asyncio.to_thread(LoadedModel, self.path, self._limits.threads)
-        except Exception as error:  # ONNX Runtime's have no common class
-            metrics.RELOADS.labels(self.name, "failed").inc()
-            _log.error("model %s: %s cannot be opened, the one before stays: %s", self.name, self.path, one_line(error))
-        else:
-            metrics.RELOADS.labels(self.name, "done").inc()
-            _log.info("model %s: %s was read again", self.name, self.path)
+        async with self._reading:
+            while True:
+                now = await asyncio.to_thread(look, self.path)
+                is_new, self._tried = now != self._tried, now
+                try:
+                    made = await asyncio.to_thread(self._read, now)
+                except Exception as error:  # ONNX Runtime's have no common class
+                    if await asyncio.to_thread(look, self.path) != now:
+                        continue
+                    self._failures += 1
+                    if is_new or self._failures == 1:
+                        metrics.RELOADS.labels(self.name, "failed").inc()
+                        stays = f"model {self.name}: {self.path} cannot be opened, the one before stays"
+                        _log.error("%s: %s", stays, one_line(error))
+                    return
+                if made is None:  # the files have changed meanwhile
+                    await asyncio.sleep(_SHORT)
+                    continue
+                self.loaded, self._served, self._failures = made, now, 0
+                metrics.RELOADS.labels(self.name, "done").inc()
+                _log.info("model %s: %s was read again", self.name, self.path)
+                return
+
+    def _read(self, now: Look) -> LoadedModel | None:
+        """The model in files that were looked at; None if they are others afterwards."""
+        wrong = damaged(now, self._served) if now.is_there else None
+        if wrong is not None:
+            raise ValueError(f"{wrong} is not the file that the model was written with: its checksum differs")
+        made = LoadedModel(self.path, self._limits.threads, self._limits.run_seconds)
+        return made if look(self.path) == now else None
 
 
 def _set(future: asyncio.Future[list[Array]], answer: list[Array] | Exception) -> None:
     if not isinstance(answer, Exception):
         future.set_result(answer)
+    elif isinstance(answer, RequestError):
+        future.set_exception(answer)
     elif isinstance(answer, _OF_REQUESTS):
         future.set_exception(RequestError(answer))
     else:
@@ -201,12 +249,3 @@ def _set(future: asyncio.Future[list[Array]], answer: list[Array] | Exception) -
 def one_line(value: object) -> str:
     """A message as one line."""
     return " ".join(str(value).split())
-
-
-def _file_state(path: Path) -> Sequence[int] | None:
-    """What changes when a file is written or replaced, also by moving a link; None where there is no file."""
-    try:
-        state = os.stat(path)
-    except OSError:
-        return None
-    return state.st_mtime_ns, state.st_size, state.st_ino, state.st_dev

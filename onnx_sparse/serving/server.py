@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from onnx_sparse.serving.connections import Connections
 from onnx_sparse.serving.served_model import ServedModel, one_line
 from onnx_sparse.serving.settings import Settings, StartError
 
@@ -60,8 +61,10 @@ def serve(settings: Settings, sock: socket.socket, started: Callable[[], None]) 
     from onnx_sparse.serving.http_app import HttpApp
 
     app = HttpApp(models, settings.most_bytes)
+    connections = Connections()
     config = uvicorn.Config(
         app.app,
+        http=connections.protocol(),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -70,7 +73,7 @@ def serve(settings: Settings, sock: socket.socket, started: Callable[[], None]) 
         timeout_graceful_shutdown=settings.stop_seconds,
     )
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(settings, models, app, _HttpServer(config), sock, started))
+        runner.run(_serve(settings, models, app, _HttpServer(config), sock, started, connections))
 
 
 def _open(settings: Settings) -> dict[str, ServedModel]:
@@ -90,6 +93,7 @@ async def _serve(
     http: uvicorn.Server,
     sock: socket.socket,
     started: Callable[[], None],
+    connections: Connections,
 ) -> None:
     grpc_server = None
     if settings.grpc_port is not None:
@@ -104,6 +108,7 @@ async def _serve(
             raise StartError(str(error)) from error
     ends = asyncio.Event()
     background = [asyncio.create_task(model.work()) for model in models.values()]
+    background.append(asyncio.create_task(connections.end_late_ones()))
     if settings.reload_seconds:
         background += [asyncio.create_task(model.follow_file(settings.reload_seconds)) for model in models.values()]
     if settings.shares_ports:

@@ -14,11 +14,13 @@ class Limits:
         batch_requests: The most requests of one run.
         waiting_requests: The most requests that wait for a run; a further one is refused.
         threads: The threads of a run; 0 for one for each core.
+        run_seconds: How long a run may take; 0 for any time.
     """
 
     batch_requests: int
     waiting_requests: int
     threads: int
+    run_seconds: float = 30.0
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.rows.columns import Array, typed
+from onnx_sparse.rows.columns import Array, typed, typed_list
 from onnx_sparse.rows.example_arrays import example_array
 from onnx_sparse.rows.model_features import InputType
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
-from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.schemas.features import listed
+from onnx_sparse.serving.errors import RequestError, shown
 
 #: The protocol's names of ONNX's element types; the other types have the same name.
 _DATATYPES = {"FLOAT": "FP32", "DOUBLE": "FP64", "FLOAT16": "FP16", "BFLOAT16": "BF16", "STRING": "BYTES"}
 _LENGTH = struct.Struct("<I")
+#: The dimensions of an array, and its elements if none of its sizes were 0.
+_MOST_RANK, _MOST_ELEMENTS = 32, 1 << 59
 
 
 def datatype(dtype: DType) -> str:
@@ -64,18 +68,21 @@ class Tensors:
         """
         kind = self._inputs.get(name)
         if kind is None:
-            raise RequestError(f"the model has no input {name!r}; it has {', '.join(self._inputs)}")
+            raise RequestError(f"the model has no input {name!r}; it has {listed(self._inputs)}")
         if given != self._datatypes[name]:
             raise RequestError(f"input {name!r} is {given}; the model takes {self._datatypes[name]}")
         if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
-            raise RequestError(f"input {name!r} has the shape {shape!r}; a shape is a list of sizes from 0 on")
+            raise RequestError(f"input {name!r} has the shape {shown(shape)}; a shape is a list of sizes from 0 on")
+        count = math.prod(shape)
+        if len(shape) > _MOST_RANK or (not count and math.prod(size or 1 for size in shape) >= _MOST_ELEMENTS):
+            raise RequestError(f"input {name!r} has the shape {shown(shape)}, which no array can have")
         sizes = kind.shape
         if sizes is not None:
             fits = len(sizes) == len(shape)
             if not fits or any(s is not None and s != size for s, size in zip(sizes, shape, strict=True)):
                 takes = ", ".join("?" if size is None else str(size) for size in sizes)
                 raise RequestError(f"input {name!r} has the shape {shape}; the model takes [{takes}]")
-        return shape, math.prod(shape)
+        return shape, count
 
     def from_bytes(self, name: str, content: bytes | memoryview, shape: Sequence[int], count: int) -> Array:
         """The values of a binary tensor; strings have their lengths before them.
@@ -102,17 +109,18 @@ class Tensors:
         Raises:
             RequestError: There are not as many values, or one does not fit.
         """
+        dtype = self._inputs[name].dtype
+        flat = values.reshape(-1) if isinstance(values, np.ndarray) else _flat(name, values, len(shape))
+        self._check_count(name, len(flat), shape, count)
         if self._numpy[name].kind == "O":
-            flat = [*_leaves(values)]
-            self._check_count(name, len(flat), shape, count)
             for value in flat:
                 if not isinstance(value, str | bytes):
-                    raise RequestError(f"input {name!r}: {value!r} is no string")
-            return self._strings(name, flat, shape)
+                    raise RequestError(f"input {name!r}: {shown(value)} is no string")
+            return self._strings(name, list(flat), shape)
         try:
-            given = values if isinstance(values, np.ndarray) else np.array([*_leaves(values)], object)
-            self._check_count(name, given.size, shape, count)
-            return typed(f"input {name!r}", given.reshape(shape), self._inputs[name].dtype, ())
+            if isinstance(flat, np.ndarray):
+                return typed(f"input {name!r}", flat.reshape(shape), dtype, ())
+            return typed_list(f"input {name!r}", flat, dtype, shape)
         except ValueError as error:
             raise RequestError(error) from error
 
@@ -129,16 +137,18 @@ class Tensors:
             try:
                 array[position] = value if isinstance(value, str) else value.decode()
             except UnicodeDecodeError:
-                raise RequestError(f"input {name!r}, value {position}: {value!r} is not UTF-8") from None
+                raise RequestError(f"input {name!r}, value {position}: {shown(value)} is not UTF-8") from None
         return array.reshape(shape)
 
 
-def _leaves(values: Any) -> Iterable[Any]:
-    if isinstance(values, list | tuple):
-        for value in values:
-            yield from _leaves(value)
-    else:
-        yield values
+def _flat(name: str, values: Any, rank: int) -> list[Any]:
+    """Values in lists within each other, at most as deep as a shape, in one list."""
+    flat = values if isinstance(values, list) else [values]
+    for _ in range(max(rank, 1)):
+        if list not in {*map(type, flat)}:
+            return flat
+        flat = [*chain.from_iterable(value if isinstance(value, list) else (value,) for value in flat)]
+    raise RequestError(f"input {name!r} has lists within each other more than {max(rank, 1)} deep")
 
 
 def _cut(name: str, content: bytes, count: int) -> list[bytes]:

@@ -114,6 +114,7 @@ class Workers:
             worker = self._workers.pop(pid)
             if self._ending:
                 return
+            worker.process.join()  # else its status may not be known yet
             code = worker.process.exitcode or 0
             ended = signal.Signals(-code).name if code < 0 else f"status {code}"
             self._log(f"worker {pid} ended by {ended}{_told(worker.reader)}; another one starts")

@@ -14,6 +14,7 @@ import onnxruntime as ort
 from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
 
+from onnx_sparse.files.guarded_files import require_file
 from onnx_sparse.models.domain_nodes import refuse_later_opset, uses_domain
 from onnx_sparse.models.graphs import all_tensors
 from onnx_sparse.models.inlining import calls_domain_in_functions, has_renamed_bodies, without_calls_of_functions
@@ -68,9 +69,11 @@ def session_source(model: str | os.PathLike[str] | bytes | ModelProto, *, is_nat
 
 def _source_of_file(path: str, *, is_native: bool) -> Source:
     is_loaded_by_path = is_read_by_libraries(path)
-    is_file = os.path.isfile(path)
+    is_file = not os.path.isdir(path)
+    if is_file:
+        require_file(path)
     if is_native and is_loaded_by_path:
-        if not is_file:  # a pipe can be read only once
+        if not is_file:
             return Source(path)
         with open(path, "rb") as file:
             refuse_later_opset(imported_opsets(file))

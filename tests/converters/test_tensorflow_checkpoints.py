@@ -67,7 +67,7 @@ def test_tables_are_never_in_memory(saved: Path, monkeypatch: pytest.MonkeyPatch
     """They are parts of the checkpoint's files, or of a temporary one where parts are joined."""
     monkeypatch.setattr(large_tables, "LARGE_MODEL", 1)
     monkeypatch.setattr(arrays_on_disk, "LEAST", 1)
-    monkeypatch.setattr(checkpoint_reader, "CHECKED", 1)
+    monkeypatch.setattr(checkpoint_reader, "MAPPED", 1)
     tables: dict[str, Any] = {}
     convert(saved, tables=tables)
     assert sorted(table.shape for table in tables.values()) == [(5000, 64)] * 3 + [(20000, 64)]

@@ -22,6 +22,7 @@ from onnx_sparse.converters.ascend.atb.tables import read_table
 from onnx_sparse.converters.ascend.atb.tensor_file import read_record
 from onnx_sparse.converters.ascend.source import inside
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.files.guarded_files import read_file
 
 #: The folders of tensors, of msit and of msprobe.
 DATA_FOLDERS = ("tensors", "data")
@@ -178,7 +179,9 @@ def _record(folder: Path, root: Path | None) -> OperationRecord:
     param = None
     if param_file.is_file() and inside(param_file, root) and param_file.stat().st_size <= _MOST_PARAM_BYTES:
         try:
-            param = json.loads(param_file.read_text("utf-8"))
+            param = json.loads(read_file(param_file, root).decode())
+        except OSError as error:
+            raise ConversionError(f"{param_file} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise ConversionError(f"{param_file} is not JSON: {error}") from error
     return OperationRecord(inputs, outputs, "", param, updated)

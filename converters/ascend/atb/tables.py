@@ -12,6 +12,7 @@ from onnx_sparse.converters.ascend.atb.records import OperationRecord, TensorRec
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
 from onnx_sparse.converters.ascend.source import is_file_inside
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.files.guarded_files import read_file
 
 _MOST_BYTES = 256 * 2**20
 _MOST_TENSORS = 10_000
@@ -41,11 +42,9 @@ def read_runs(path: Path, root: Path | None) -> dict[tuple[str, str], Operations
         ConversionError: The file is neither of the two tables.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ConversionError(f"{path} is larger than {_MOST_BYTES} bytes")
-        text = path.read_text("utf-8-sig")
+        text = read_file(path, root, _MOST_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConversionError(f"{path} cannot be read: {error}") from error
+        raise ConversionError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     lines = text.splitlines()
     head = lines[0] if lines else ""
     try:

@@ -18,6 +18,7 @@ from onnx_sparse.converters.ascend.atb.records import TensorRecord
 from onnx_sparse.converters.ascend.dtypes import ACL, FORMATS
 from onnx_sparse.converters.ascend.source import inside, is_file_inside
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 _MOST_HEADER_BYTES = 64 * 1024
@@ -65,13 +66,13 @@ def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:
     dtype = numpy_dtype(header.dtype)
     offset, length = place.data
     wanted = math.prod(header.shape) * dtype.itemsize
-    there = holder.stat().st_size - place.start
+    there = os.stat(holder).st_size - place.start
     if length != wanted or offset < 0 or offset + length > there:
         raise ConversionError(
             f"{file}: {dtype} {list(header.shape)} is {wanted} bytes; the header says {length} at {offset}, "
             f"and there are {there}"
         )
-    with holder.open("rb") as stream:
+    with open_file(holder, root) as stream:
         stream.seek(place.start + offset)
         data = stream.read(length)
     if len(data) != length:
@@ -94,7 +95,7 @@ def _header(file: Path, root: Path | None) -> _Header:
     if not inside(file, root):
         raise ConversionError(f"{file} is outside of the dump's folder {root}; nothing else is read")
     try:
-        with file.open("rb") as stream:
+        with open_file(file, root) as stream:
             head = stream.read(_MOST_HEADER_BYTES)
     except OSError as error:
         raise ConversionError(f"{file} cannot be read: {error.strerror}") from error

@@ -12,6 +12,7 @@ from onnx_sparse.converters.ascend.ge.graph import GeNode
 from onnx_sparse.converters.ascend.source import is_file_inside
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import shape_text
+from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 
@@ -42,7 +43,7 @@ def file_constant(node: GeNode, folder: Path) -> np.ndarray[Any, Any]:
         raise Unsupported(
             f"{path} has {there} bytes from {offset} on; {dtype} {shape_text(described.shape)} is {size} bytes"
         )
-    with path.open("rb") as stream:
+    with open_file(path, folder) as stream:
         stream.seek(offset)
         data = stream.read(size)
     return np.frombuffer(data, dtype).reshape([dim or 0 for dim in described.shape])

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.files.guarded_files import open_file
 
 #: The largest .xml that is read. IRs of language models with thousands of layers have 10 to 20 MB.
 LARGEST_XML = 128 * 2**20
@@ -48,9 +49,6 @@ def parse_xml(path: Path) -> Element:
         ConversionError: The file cannot be read, is too large, has a document type, or is not XML.
     """
     try:
-        size = path.stat().st_size
-        if size > LARGEST_XML:
-            raise ConversionError(f"{path} has {size:,} bytes; an IR's .xml of more than {LARGEST_XML:,} is not read")
         return _parse(path)
     except OSError as error:
         raise ConversionError(f"{path} cannot be read: {error.strerror}") from error
@@ -89,12 +87,8 @@ def _parse(path: Path) -> Element:
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse
-    read = 0
-    with path.open("rb") as file:
+    with open_file(path, most=LARGEST_XML) as file:
         while chunk := file.read(_CHUNK):
-            read += len(chunk)
-            if read > LARGEST_XML:  # a device or a pipe has no known size
-                raise ConversionError(f"{path} has more than {LARGEST_XML:,} bytes; it is not read")
             parser.Parse(chunk, False)
         parser.Parse(b"", True)
     return top.children[0]

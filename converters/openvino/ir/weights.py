@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE, PER_THREE_BYTES
 from onnx_sparse.converters.tensor import Array
+from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _FLOAT8 = {
@@ -24,10 +26,15 @@ _FLOAT8 = {
 
 
 class Weights:
-    """The constants of an IR. The file is mapped, not read: bytes that no constant uses are never in memory."""
+    """The constants of an IR. The file is mapped, not read: bytes that no constant uses are never in memory.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Args:
+        path: The file.
+        root: The folder that holds it; None if the caller has named it.
+    """
+
+    def __init__(self, path: Path, root: Path | None = None) -> None:
+        self.path, self._root = path, root
         self._bytes: mmap.mmap | bytes | None = None
 
     def constant(self, element_type: str, shape: Sequence[int], offset: int, size: int) -> Array:
@@ -67,8 +74,8 @@ class Weights:
         """
         if self._bytes is None:
             try:
-                with self.path.open("rb") as file:
-                    empty = self.path.stat().st_size == 0  # an empty file cannot be mapped
+                with open_file(self.path, self._root) as file:
+                    empty = os.fstat(file.fileno()).st_size == 0  # an empty file cannot be mapped
                     self._bytes = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error

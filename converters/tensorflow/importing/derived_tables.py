@@ -10,11 +10,13 @@ A large new table is in a temporary file until it is written into the model's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.context import Context
@@ -77,7 +79,8 @@ class DerivedTables:
         key = (id(scope), node.name)
         if key not in self._known:
             self._known[key] = None  # a rule asks about the nodes before it
-            self._known[key] = rule(self, Origin(scope, node.name, 0))
+            with suppress(Unsupported):  # which is an error where the nodes are converted
+                self._known[key] = rule(self, Origin(scope, node.name, 0))
         return self._known[key]
 
     def before(self, origin: Any) -> Lookup | None:

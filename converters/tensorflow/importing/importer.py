@@ -22,7 +22,6 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
     converted_by,
     declared_shapes,
     joined,
-    refuse_inputs,
     refuse_types,
 )
 from onnx_sparse.converters.tensorflow.importing.values import (
@@ -199,7 +198,7 @@ class Importer(Context):
         if lookup is not None:
             return (self._looked_up(lookup, emit),)
         if node.op in STRUCTURE:
-            refuse_inputs(node)
+            scope.data_inputs(node)
             seen = GraphNode(node)
             structure_made = STRUCTURE[node.op].convert(self, scope, seen)
             refuse_unread(seen, STRUCTURE[node.op].ignored)

@@ -36,11 +36,12 @@ class Makers:
         return node if not ops or node.op in ops else None
 
     def inputs(self, origin: Origin) -> list[Any]:
-        """The inputs of the node that makes a tensor; none if they cannot be followed."""
-        try:
-            return origin.scope.origins(origin.scope.nodes[origin.node])
-        except Unsupported:  # which is an error where the node is converted
-            return []
+        """The inputs of the node that makes a tensor.
+
+        Raises:
+            Unsupported: They cannot be followed.
+        """
+        return origin.scope.origins(origin.scope.nodes[origin.node])
 
     def constant(self, origin: Any) -> Array | None:
         """The value of a constant or of a variable; None for anything else."""
@@ -53,7 +54,7 @@ class Makers:
             if node.op == "ReadVariableOp":
                 return self.constant(self.inputs(origin)[0])
             return self._context.model.variables.value(node)
-        except (Unsupported, IndexError):  # which is an error where the node is converted
+        except Unsupported:  # which is an error where the node is converted
             return None
 
     def number(self, origin: Any) -> Any:

@@ -63,19 +63,6 @@ class GraphNode(reads.Readable):
         return (self.attr,)
 
 
-def refuse_inputs(node: Any) -> None:
-    """Refuse a node that has not as many inputs as its operator.
-
-    Raises:
-        Unsupported: It has others.
-    """
-    operator = operators().get(node.op)
-    count = sum(not name.startswith("^") for name in node.input)
-    is_open = operator is None or any(name.endswith("*") for name in operator.inputs)
-    if operator is not None and not is_open and count != len(operator.inputs):
-        raise Unsupported(f"it has {count} inputs, not {len(operator.inputs)}")
-
-
 def refuse_types(node: Any) -> None:
     """Refuse a node with a type that tensors of ONNX Runtime do not have.
 

@@ -24,6 +24,7 @@ class Model:
         inputs, outputs: Its inputs and outputs, in order.
         variables: The values of its variables.
         assets: The files of its assets, by the tensor that names each.
+        folder: The folder outside of which no asset is read.
         lookup_tables: The keys and values of lookup tables that were given with it, by node.
         specs: What is known of the parts of sparse and ragged inputs.
         tags, signature: The tags of its graph and its signature in a SavedModel.
@@ -35,6 +36,7 @@ class Model:
     outputs: tuple[Port, ...]
     variables: Variables
     assets: Mapping[str, Path] = field(default_factory=dict)
+    folder: Path | None = None
     lookup_tables: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     specs: CompositeSpecs = field(default_factory=CompositeSpecs)
     tags: tuple[str, ...] = ()

@@ -65,6 +65,11 @@ class Operator:
     defaults: Mapping[str, Any]
     types: Mapping[str, int]
 
+    def takes(self, count: int) -> bool:
+        """Whether a node can have as many inputs."""
+        lists = sum(name.endswith("*") for name in self.inputs)
+        return count >= len(self.inputs) - lists if lists else count == len(self.inputs)
+
     def type_of(self, attributes: Mapping[str, Any], name: str) -> int:
         """The number of the type that an attribute of a node has."""
         if name in attributes:

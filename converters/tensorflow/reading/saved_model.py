@@ -20,6 +20,7 @@ from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, SparseInput
+from onnx_sparse.files.guarded_files import read_file
 
 #: The tag of the graph that is converted unless another is chosen.
 SERVE = "serve"
@@ -57,7 +58,7 @@ def read_saved_model(
     renamed = tuple(replace(port, name=free) for free, port in zip(names, results, strict=True))
     checkpoint = None
     if (path / "variables" / "variables.index").exists():
-        checkpoint = Checkpoint(str(path / "variables" / "variables"))
+        checkpoint = Checkpoint(str(path / "variables" / "variables"), path)
     objects = meta_graph.object_graph_def if meta_graph.HasField("object_graph_def") else None
     specs = CompositeSpecs(tuple(sparse)) if sparse else composite_specs(graph, objects, ports)
     return Model(
@@ -67,6 +68,7 @@ def read_saved_model(
         outputs=select(renamed, outputs, "output", subset=True),
         variables=Variables(graph, checkpoint, objects),
         assets=dict(_assets(meta_graph, path)),
+        folder=path,
         specs=specs,
         tags=tuple(meta_graph.meta_info_def.tags),
         signature=name,
@@ -78,20 +80,20 @@ def _parsed(path: Path) -> Any:
     if not binary.exists() and not text.exists():
         raise ConversionError(f"{path} is not a SavedModel: it holds no saved_model.pb")
     file = binary if binary.exists() else text
-    content = read_bytes(file)
+    content = read_bytes(file, path)
     if not content:
         raise ConversionError(f"{path} is not a SavedModel: its {file.name} is empty")
     return parsed(SavedModel, content, file, is_text=file is text)
 
 
-def read_bytes(file: Path) -> bytes:
-    """The content of a file.
+def read_bytes(file: Path, root: Path | None = None) -> bytes:
+    """The content of a file, in a folder if one is given.
 
     Raises:
-        ConversionError: It cannot be read.
+        ConversionError: It cannot be read, or is not in the folder.
     """
     try:
-        return file.read_bytes()
+        return read_file(file, root)
     except OSError as error:
         raise ConversionError(f"{file} cannot be read: {error.strerror}") from error
 

@@ -168,8 +168,24 @@ class Scope:
         return [self.origin(tensor) for tensor in self.returned]
 
     def origins(self, node: Any) -> list[Any]:
-        """The origins of a node's inputs."""
-        return [self.origin(name) for name in _data_inputs(node, least=0)]
+        """The origins of a node's inputs.
+
+        Raises:
+            Unsupported: It has not as many as its operator, or one of them is not known.
+        """
+        return [self.origin(name) for name in self.data_inputs(node)]
+
+    def data_inputs(self, node: Any) -> list[str]:
+        """The tensors that a node reads, as many as its operator has inputs.
+
+        Raises:
+            Unsupported: It reads others.
+        """
+        names = _data_inputs(node, least=0)
+        operator = None if node.op in self.library.functions else operators().get(node.op)
+        if operator is not None and not operator.takes(len(names)):
+            raise Unsupported(f"it has {len(names)} inputs, not {len(operator.inputs)}")
+        return names
 
     def position(self, node: Any, output: str, index: int) -> int:
         """The position of an output of a node that is named by its argument in the operator's declaration."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_sparse.cli.files.new_file import new_file
 from onnx_sparse.cli.output import CommandError, printable
+from onnx_sparse.files.guarded_files import require_harmless_archive
 
 Array = np.ndarray[Any, Any]
 
@@ -71,9 +72,12 @@ def _load(path: Path, *, mapped: bool = False) -> Any:
     if path.is_dir():
         raise CommandError(f"{path} is a directory, not a numpy file")
     try:
+        require_harmless_archive(path)
         return np.load(path, allow_pickle=False, mmap_mode="r" if mapped and path.stat().st_size > _LARGE else None)
     except FileNotFoundError as error:
         raise CommandError(f"{path}: no such file") from error
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror or error}") from error
     except Exception as error:
         raise _unreadable(str(path), error) from error
 

@@ -7,22 +7,19 @@ numbers are little-endian, checksums are masked CRC-32C.
 from __future__ import annotations
 
 import functools
-import json
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from onnx_sparse.cli.output import CommandError
+from onnx_sparse.files.checksum import masked_crc32c
+from onnx_sparse.rows.json_text import parsed
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-
-#: The polynomial of CRC-32C with its bits reversed, and what masks a checksum.
-_POLYNOMIAL = 0x82F63B78
-_MASK_DELTA = 0xA282EAD8
 
 #: zlib's `wbits` that takes the formats of gzip and of zlib.
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
@@ -114,7 +111,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = parsed(line)
         except ValueError as error:
             raise CommandError(f"{where} is not JSON ({error})") from error
         except RecursionError as error:
@@ -124,48 +121,10 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
         raise CommandError(f"{path}, line 1 is cut off{damage}")
 
 
-def masked_crc32c(content: bytes) -> int:
-    """The checksum of a TFRecord file."""
-    crc = _crc32c(content)
-    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
-
-
 @functools.lru_cache(1 << 12)
 def _length_checksum(length: int) -> int:
     """The checksum of the length of a record; most lengths come again."""
     return masked_crc32c(length.to_bytes(8, "little"))
-
-
-def _crc32c_of_bytes(content: bytes) -> int:
-    """CRC-32C where no library has it."""
-    table, crc = _crc_table(), 0xFFFFFFFF
-    for byte in content:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
-
-
-@functools.cache
-def _crc_table() -> tuple[int, ...]:
-    """The checksums of single bytes."""
-
-    def of_byte(value: int) -> int:
-        for _ in range(8):
-            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
-        return value
-
-    return tuple(map(of_byte, range(256)))
-
-
-def _fastest_crc32c() -> Callable[[bytes], int]:
-    try:
-        import google_crc32c
-    except ImportError:
-        return _crc32c_of_bytes
-    found: Callable[[bytes], int] = google_crc32c.value
-    return found
-
-
-_crc32c = _fastest_crc32c()
 
 
 class _CutError(Exception):

@@ -78,6 +78,7 @@ bool for_replaced(std::string_view text, Search& search, const Rewrite& rewrite,
   constexpr auto kNone = std::string_view::npos;
   size_t at = 0;
   size_t last_end = kNone;
+  search.start(text);
   while (at <= text.size() && search.find(text, at)) {
     const size_t begin = search.begin();
     const size_t end = search.end();
@@ -100,6 +101,7 @@ bool for_replaced(std::string_view text, Search& search, const Rewrite& rewrite,
 // Calls visit(start, end) for the tokens of a text; false where a delimiter is empty, whose position `at` then has.
 template <class Visit>
 bool for_tokens(std::string_view text, Search& delimiters, Search& kept, size_t& at, const Visit& visit) {
+  delimiters.start(text);
   for (at = 0; delimiters.find(text.substr(at), 0); at += delimiters.end()) {
     const size_t begin = at + delimiters.begin();
     const size_t end = at + delimiters.end();

@@ -20,6 +20,7 @@ from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, 
 from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.files.guarded_files import read_file
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: Operators that fill a table with keys and values.
@@ -28,6 +29,8 @@ _FILLED_BY_FILE = frozenset({"InitializeTableFromTextFileV2", "InitializeTableFr
 
 #: What is taken of a line of a file: all of it, or its number.
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
+#: The bytes and lines of the largest asset.
+_MOST_ASSET, _MOST_LINES = 1 << 30, 1 << 26
 
 
 @structure("LookupTableFindV2", "LookupTableFind")
@@ -125,9 +128,12 @@ def _from_file(context: Context, scope: Scope, filler: Any, table: Any) -> Table
     """The keys and values in the lines of an asset."""
     path = _asset(context, scope.origins(filler)[1])
     try:
-        lines = path.read_bytes().split(b"\n")
+        content = read_file(path, context.model.folder, _MOST_ASSET)
     except OSError as error:
         raise Unsupported(f"the asset {path} cannot be read: {error.strerror}") from error
+    if (count := content.count(b"\n")) > _MOST_LINES:
+        raise Unsupported(f"the asset {path} has {count} lines; up to {_MOST_LINES} are read")
+    lines = content.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
     attributes = filler.attr

@@ -1,0 +1,1 @@
+"""How files are read: the guarded opener of all readers, and the checksum of TensorFlow's files."""
