@@ -52,6 +52,7 @@ class NegativeAxes(Guard):
                 counted = emit.constant([axis % rank for axis in axes])
             else:
                 ranks = emit.op("Shape", emit.op("Shape", graph.tensor(node.input[0])))
+                ranks = emit.op("Max", ranks, emit.constant([1]))  # a scalar has no axes to be counted
                 counted = emit.op("Mod", graph.tensor(node.input[1]), ranks)
             graph.set_input(node, 1, counted.name)
             return

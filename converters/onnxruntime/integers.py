@@ -220,8 +220,8 @@ class IntegerProduct(Guard):
         elif axes.value is None and not is_noop:
             raise Unsupported("computed axes of a ReduceProd, where no axes mean all")
         else:
-            reduced = emit.op("Mod", axes, rank)
-            kept = emit.op("ScatterElements", shape, reduced, emit.op("Expand", one, emit.op("Shape", axes)), axis=0)
+            ones = emit.op("Expand", one, emit.op("Shape", axes))
+            kept = emit.op("ScatterElements", shape, axes, ones, axis=0)
         count = emit.op("ReduceProd", kept, emit.constant([0]), keepdims=1)
         numbers = emit.op("Range", emit.constant(0), emit.op("Squeeze", count, emit.constant([0])), emit.constant(1))
         places = emit.op("Expand", emit.op("Reshape", numbers, kept, allowzero=1), shape)
