@@ -95,7 +95,7 @@ REFUSALS: dict[str, str] = {
         ),
         _TOKENIZER,
     ),
-    **dict.fromkeys(("Angle", "FFT3D", "IFFT3D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"), _NOT_COMPLEX),
+    **dict.fromkeys(("Angle", "FFT3D", "IFFT3D", "RFFT3D", "IRFFT3D"), _NOT_COMPLEX),
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }
 

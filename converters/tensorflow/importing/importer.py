@@ -14,6 +14,7 @@ from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTables, Lookup
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
+from onnx_sparse.converters.tensorflow.importing.handlers.complex_numbers import complex_results, is_complex
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
 from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import is_shape_of_variants, shape_of_variants
 from onnx_sparse.converters.tensorflow.importing.handlers.spectra import complex_cast, is_complex_cast
@@ -206,6 +207,12 @@ class Importer(Context):
             (value,) = self.values(scope.origins(node))
             return (complex_cast(value, node, emit),)
         handler = find_handler(node.op)
+        if is_complex(node):
+
+            def convert(real: Any, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+                return self._handled(handler, real, f"{scope.name}{node.name}", given, emit)
+
+            return complex_results(node, self.values(scope.origins(node)), convert, emit)
         inputs = self.tensors(scope.origins(node))
         return self._handled(handler, node, f"{scope.name}{node.name}", inputs, emit)
 

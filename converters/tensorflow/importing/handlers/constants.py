@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.values import Resource, Value
+from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.effects import refuse_after_change
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.operators import operators
@@ -35,6 +35,8 @@ def const(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
         raise Unsupported(f"it holds {type_name(proto.dtype)}, not the {said} that it says")
     array = array_of(proto)
     emit = scope.frame.emit
+    if proto.dtype in COMPLEX:
+        return (ComplexTensor(emit.constant(np.stack([array.real, array.imag], -1), COMPLEX[proto.dtype])),)
     name = "" if array.size <= _UNNAMED else emit.names.fresh(f"{scope.name}{node.name}")
     return (emit.constant(array, onnx_type(proto.dtype), name),)
 

@@ -15,7 +15,14 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.branches import common_shape, truth
-from onnx_sparse.converters.tensorflow.importing.handlers.lists import WRITES, known_shape, rows_of, written, zeros
+from onnx_sparse.converters.tensorflow.importing.handlers.lists import (
+    WRITES,
+    known_shape,
+    only_concatenated,
+    rows_of,
+    written,
+    zeros,
+)
 from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import Appended
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, Value
@@ -122,7 +129,16 @@ def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):
         raise Unsupported("it changes a variable or table, a state that is not converted")
     initial = context.values(scope.origins(node))
+    for k, value in enumerate(initial):
+        if isinstance(value, ListOfTensors) and value.rows is None and _differ_in_length(scope, node, k, value):
+            initial[k] = ListOfRows(None, value.size)
     return converted_loop(context, _Functions(scope, node), initial, _declared_shapes(node))
+
+
+def _differ_in_length(scope: Scope, node: Any, k: int, value: ListOfTensors) -> bool:
+    """Whether the elements of a list that a loop writes may differ in length."""
+    has_length = value.element_shape is not None and None not in value.element_shape[:1]
+    return not has_length and only_concatenated(scope, node, k)
 
 
 def converted_loop(
