@@ -25,6 +25,7 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
     refuse_inputs,
     refuse_types,
 )
+from onnx_sparse.converters.tensorflow.importing.states import VariableValues
 from onnx_sparse.converters.tensorflow.importing.values import (
     ComplexTensor,
     ListOfRows,
@@ -69,7 +70,7 @@ class Importer(Context):
         self.frame = Frame(Emitter())
         model.graph.frame = self.frame
         self.unsupported = UnsupportedNodes(_ON_UNKNOWN_SHAPE)
-        self.variables: dict[str, Tensor] = {}
+        self.variables: VariableValues = VariableValues(self)
         self.tables: dict[str, Any] | None = None
         self.branches: dict[tuple[int, str], list[Scope]] = {}
         self.loops: dict[tuple[int, str], tuple[Value, ...]] = {}
@@ -105,7 +106,7 @@ class Importer(Context):
         count = len(self.unsupported.found)
         try:
             return self.tensors(origins)
-        except (Unsupported, _NotConvertedError):
+        except (Unsupported, NotConvertedError):
             del self.unsupported.found[count:]
             return None
 
@@ -120,7 +121,7 @@ class Importer(Context):
             return value
         key = (id(origin.scope), origin.node)
         if key in self._failed or key not in self._values:
-            raise _NotConvertedError
+            raise NotConvertedError
         made = self._values[key]
         if origin.output >= len(made):
             node = origin.scope.nodes[origin.node]
@@ -154,7 +155,7 @@ class Importer(Context):
                         continue
                 try:
                     made = self._made(scope, node)
-                except _NotConvertedError:  # which has been recorded; say also whether this node could be converted
+                except NotConvertedError:  # which has been recorded; say also whether this node could be converted
                     if node.op not in STRUCTURE:
                         find_handler(node.op)
                         refuse_types(node)
@@ -248,5 +249,5 @@ def _name_of_table(lookup: Lookup, model: Model) -> str:
     return model.variables.name(node) if node.op in VARIABLES else f"{source.scope.name}{source.node}"
 
 
-class _NotConvertedError(Exception):
+class NotConvertedError(Exception):
     """A node before this one could not be converted, which has been recorded."""
