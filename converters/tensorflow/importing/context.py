@@ -64,6 +64,7 @@ class Context(ABC):
         variables: The values of variables, and which of them are states.
         tables: What fills the lookup tables; None if it has not been looked for.
         branches: The scopes of branches, by the scope and the name of the node that has them.
+        live: Which variables of a loop anything needs, by the scope and the name of its node.
         loops: The variables after loops of TensorFlow 1, by the scope and the node of the condition.
     """
 
@@ -74,6 +75,7 @@ class Context(ABC):
     tables: dict[str, Any] | None
     branches: dict[tuple[int, str], list[Scope]]
     loops: dict[tuple[int, str], tuple[Value, ...]]
+    live: dict[tuple[int, str], list[int]]
 
     @abstractmethod
     def convert(self, wanted: Sequence[Any]) -> None:

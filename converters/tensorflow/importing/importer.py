@@ -73,6 +73,7 @@ class Importer(Context):
         self.variables: VariableValues = VariableValues(self)
         self.tables: dict[str, Any] | None = None
         self.branches: dict[tuple[int, str], list[Scope]] = {}
+        self.live: dict[tuple[int, str], list[int]] = {}
         self.loops: dict[tuple[int, str], tuple[Value, ...]] = {}
         self.derived = DerivedTables(self)
         self._values: dict[tuple[int, str], tuple[Value, ...]] = {}
