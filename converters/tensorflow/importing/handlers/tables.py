@@ -36,7 +36,7 @@ def lookup_table_find(context: Context, scope: Scope, node: Any) -> tuple[Value,
     handle, keys, default = context.values(scope.origins(node))
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
         raise Unsupported("its keys are no tensor")
-    refuse_changed(context, scope, node)
+    refuse_changed(context, scope, node, handle)
     emit = scope.frame.emit
     emit.begin(f"{scope.name}{node.name}")
     # The handle is no tensor; its handler looks at the table instead.
@@ -57,13 +57,15 @@ def lookup_table_size(context: Context, scope: Scope, node: Any) -> tuple[Value,
     return (scope.frame.emit.constant(len(table[0])),)
 
 
-def refuse_changed(context: Context, scope: Scope, node: Any) -> None:
+def refuse_changed(context: Context, scope: Scope, node: Any, handle: Value) -> None:
     """Refuse to read a table that a call of the model changes.
 
     Raises:
         Unsupported: It does.
     """
-    table = scope.origins(node)[0]
+    if not isinstance(handle, Resource):
+        return
+    table = Origin(handle.scope, handle.node.name, 0)
     change = last_change(scope, node, table) or context.variables.changed_by(table)
     if change is not None:
         raise Unsupported(f"{change} changes its table; a table that is a state is not converted")
