@@ -50,7 +50,9 @@ def list_difference(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     own = emit.op("Slice", codes, count, emit.constant([_END]), emit.constant([0]), shape=x.shape)
     is_new = emit.op("GreaterOrEqual", emit.op("Gather", first, own), count)
     kept = emit.op("Reshape", emit.op("NonZero", is_new), emit.constant([-1]))
-    return emit.op("Gather", x, kept), emit.cast(kept, node.dtypes[1])
+    if x.dtype == TensorProto.BFLOAT16:  # whose rows a rule might take by Compress, which ONNX Runtime lacks
+        x = emit.cast(x, TensorProto.FLOAT)
+    return emit.cast(emit.op("Gather", x, kept), node.dtypes[0]), emit.cast(kept, node.dtypes[1])
 
 
 def _as_rows(x: Tensor, rank: int, axis: int, emit: Emitter) -> Tensor:

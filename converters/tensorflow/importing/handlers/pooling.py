@@ -15,15 +15,18 @@ from onnx_sparse.converters.tensorflow.importing.handlers.registry import handle
 from onnx_sparse.schemas.declaration import FLOATS
 
 _FLOATS = ("float16", "bfloat16", "float")
-_NUMBERS = ("all numbers",)
+#: Those whose largest ONNX Runtime finds.
+_SHORT = ("float16", "bfloat16", "float", "double", "int8", "uint8", "int16", "uint16", "int32", "uint32")
 #: Types whose numbers a double holds, and that ONNX Runtime has no places of the largest for.
 _AS_DOUBLE = (TensorProto.INT32, TensorProto.UINT32)
 _AS_FLOAT = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
-@handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_NUMBERS)
+@handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_SHORT)
 def max_pool(node: Node, emit: Emitter) -> Tensor:
     """The largest element of each window."""
+    if node["input"].dtype in (TensorProto.INT64, TensorProto.UINT64):  # which doubles do not hold
+        raise Unsupported("ONNX Runtime finds no largest integers of 64 bits")
     layout = Layout(node, node["input"], emit)
     x, windows = layout.under("ksize")
     return layout.last(emit.op("MaxPool", x, **windows))
@@ -38,7 +41,7 @@ def average_pool(node: Node, emit: Emitter) -> Tensor:
     return layout.last(emit.op("AveragePool", x, count_include_pad=0, **windows))
 
 
-@handles("MaxPoolV2", inputs=("input", "ksize", "strides"), to="MaxPool", dtypes=_NUMBERS)
+@handles("MaxPoolV2", inputs=("input", "ksize", "strides"), to="MaxPool", dtypes=_SHORT)
 def max_pool_of_inputs(node: Node, emit: Emitter) -> Tensor:
     """The largest element of each window, whose size and steps are constant inputs."""
     given = {name: node[name].integers(name) for name in ("ksize", "strides")}
@@ -50,7 +53,7 @@ def max_pool_of_inputs(node: Node, emit: Emitter) -> Tensor:
     "MaxPoolWithArgmax",
     inputs=("input",),
     to="MaxPool",
-    dtypes=("float16", "bfloat16", "float", "double", "int8", "uint8", "int16", "uint16", "int32", "uint32"),
+    dtypes=_SHORT,
 )
 def max_pool_with_places(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its place among all elements, or those of its image."""
