@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.layouts import Layout
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.schemas.declaration import FLOATS
 
 _FLOATS = ("float16", "bfloat16", "float")
 
@@ -18,6 +19,8 @@ _FLOATS = ("float16", "bfloat16", "float")
 def convolution(node: Node, emit: Emitter) -> Tensor:
     """A convolution with strides, dilations and groups; the groups are those of the filter."""
     x, weight = node["input"], node["filter"]
+    if x.dtype not in FLOATS:  # which wrap in TensorFlow, and would be floats here
+        raise Unsupported(f"ONNX Runtime convolves floats only, not {x}")
     layout = Layout(node, x, emit)
     rank = layout.rank_of(weight)
     channels, each, filters = layout.channels, weight.dim(rank - 2), weight.dim(rank - 1)
