@@ -36,7 +36,7 @@ def test_each_step_reads_what_the_one_before_left(dtype: Any) -> None:
     assert found == [[3, 5], [4, 7], [5, 9]]
     assert stateful.get_states()["s"].tolist() == [4, 7]
     stateful.reset()
-    assert stateful.run(["y"], {"x": x})[0].tolist() == [3, 5]
+    assert stateful.run(["y"], {"x": x.tolist()})[0].tolist() == [3, 5]
 
 
 def test_bfloat16_states() -> None:

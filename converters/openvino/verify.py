@@ -16,13 +16,13 @@ from onnx_sparse.converters.errors import ConversionError, require
 from onnx_sparse.converters.openvino.in_memory import file_of
 from onnx_sparse.converters.openvino.ir import read_ir
 from onnx_sparse.converters.openvino.known_faults import faults_of
-from onnx_sparse.converters.openvino.steps import COUNT, Steps, of_outputs
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.verification import verify as verification
 from onnx_sparse.converters.verification.batches import Refused
 from onnx_sparse.converters.verification.comparison import Record, Verdict
 from onnx_sparse.converters.verification.isolation import EndedError, Isolated
 from onnx_sparse.converters.verification.sample_inputs import KINDS
+from onnx_sparse.converters.verification.steps import COUNT, Steps, of_outputs
 from onnx_sparse.schemas.states import states_of
 
 #: Without these, OpenVINO chooses another precision for speed, and rounds what is multiplied by compressed weights, and

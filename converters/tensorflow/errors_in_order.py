@@ -6,7 +6,7 @@ one seed must always show the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ _NOT_IN_ORDER = "ingle-threaded executor"
 _RUNS = 5
 
 
-def run_in_order(run: Callable[[Any], list[Array]], feeds: Mapping[str, Array]) -> list[Array]:
+def run_in_order(run: Callable[[Any], list[Array]], feeds: Any) -> list[Array]:
     """Run a source; if it raises an error, raise that of its first operator that fails.
 
     Raises:
@@ -43,7 +43,7 @@ def run_in_order(run: Callable[[Any], list[Array]], feeds: Mapping[str, Array]) 
         raise ordered from None
 
 
-def _error(run: Callable[[Any], Any], feeds: Mapping[str, Array]) -> Exception | None:
+def _error(run: Callable[[Any], Any], feeds: Any) -> Exception | None:
     try:
         run(feeds)
     except Exception as error:  # whatever TensorFlow raises

@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
 from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
-from onnx_sparse.converters.tensorflow.source import Source, as_array
+from onnx_sparse.converters.tensorflow.source import CapturedVariables, Source, as_array
 from onnx_sparse.converters.tensorflow.traced_graph import model_of
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, SparseInput
 
@@ -44,6 +44,7 @@ class FunctionSource(Source):
         output_names: Sequence[str] | None = None,
     ) -> None:
         self._concrete = concrete
+        self._first: CapturedVariables | None = None
         # Captured tensors (variables, tables, constants made outside the function) come last and are not inputs.
         own = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
         self._all_inputs = _ports(distinct(input_names or _input_names(concrete, own)), own)
@@ -72,6 +73,12 @@ class FunctionSource(Source):
         results = tf.nest.flatten(results, expand_composites=True)
         by_name = dict(zip((p.name for p in self._all_outputs), results, strict=True))
         return [as_array(by_name[p.name].numpy()) for p in self.outputs]
+
+    def reset(self) -> None:
+        """See `Source`."""
+        if self._first is None:
+            self._first = CapturedVariables(self._concrete)
+        self._first.restore()
 
 
 def from_function(function: Any, *, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> FunctionSource:

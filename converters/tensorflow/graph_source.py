@@ -51,6 +51,10 @@ class GraphSource(Source):
         given = {port.tensor: feeds[port.name] for port in self.inputs}
         return [as_array(value) for value in self._session.run([port.tensor for port in self.outputs], given)]
 
+    def reset(self) -> None:
+        """See `Source`."""
+        self._session = None
+
     def _opened(self, tf: Any) -> Any:
         """A session in which variables and tables have their values."""
         return with_tensorflow_text(tf, lambda: self._imported(tf))

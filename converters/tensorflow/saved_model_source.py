@@ -13,7 +13,7 @@ from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require, with_tensorflow_text
 from onnx_sparse.converters.tensorflow.reading.ports import select
 from onnx_sparse.converters.tensorflow.reading.saved_model import read_saved_model
-from onnx_sparse.converters.tensorflow.source import Source, as_array
+from onnx_sparse.converters.tensorflow.source import CapturedVariables, Source, as_array
 
 
 class SavedModelSource(Source):
@@ -43,6 +43,7 @@ class SavedModelSource(Source):
         self._path = path
         self._results = [port.name for port in model.outputs]
         self._function: Any = None
+        self._first: CapturedVariables | None = None
         self.model = with_shapes(replace(model, outputs=select(model.outputs, outputs, "output", subset=True)), shapes)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
@@ -54,6 +55,14 @@ class SavedModelSource(Source):
         results = tf.nest.flatten(self._function(**given), expand_composites=True)
         by_name = dict(zip(self._results, results, strict=True))
         return [as_array(by_name[port.name].numpy()) for port in self.outputs]
+
+    def reset(self) -> None:
+        """See `Source`."""
+        if self._function is None:
+            self._function = self._loaded(require("tensorflow"))
+        if self._first is None:
+            self._first = CapturedVariables(self._function.signature)
+        self._first.restore()
 
     def _loaded(self, tf: Any) -> Any:
         """The signature as TensorFlow loads it."""
@@ -72,7 +81,7 @@ class _Kept:
 
     def __init__(self, model: Any, signature: Any) -> None:
         self._model = model
-        self._signature = signature
+        self.signature = signature
 
     def __call__(self, **given: Any) -> Any:
-        return self._signature(**given)
+        return self.signature(**given)

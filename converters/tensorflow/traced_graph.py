@@ -46,6 +46,7 @@ def model_of(concrete: Any, name: str, inputs: tuple[Port, ...], outputs: tuple[
         outputs=outputs,
         variables=Variables(graph, None, values=values),
         lookup_tables=tables,
+        effects=tuple(operation.name for operation in concrete.graph.control_outputs),
     )
 
 
@@ -72,6 +73,7 @@ def _hold_resource(
         # This shares TensorFlow's memory; numpy() would copy.
         values[node.name] = np.asarray(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
         _become(node, "VarHandleOp", dtype=dtype, shared_name=name)
+        node.attr["shape"].shape.ParseFromString(held.shape_and_type[0].shape.SerializeToString())
         return
     for keys, contents in _table_types(graph_def):
         try:

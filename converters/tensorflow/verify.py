@@ -24,6 +24,8 @@ from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.sample_inputs import KINDS
+from onnx_sparse.converters.verification.steps import COUNT, Steps, of_outputs
+from onnx_sparse.schemas.states import states_of
 
 #: Where TensorFlow's errors name the operator.
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")
@@ -55,6 +57,9 @@ def verify(
     """Run a source in TensorFlow and its model in ONNX Runtime on the same inputs and compare the outputs.
 
     What is compared how, and how inputs are generated, is said with `onnx_sparse.converters.verification.verify`.
+    A model with states is run several times on each batch, from the values in the file, with the elements of the inputs
+    in other places each time.
+
     TensorFlow runs in a process of its own if this one has not imported it, and one can be forked (Linux). Inputs
     that end that process count as refused.
 
@@ -88,15 +93,20 @@ def verify(
     with quietly():
         loaded = load(source, tag=tag, signature=signature, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
         described = model if described_by is None else described_by
+        steps = Steps(COUNT) if states_of(model) else None
+        compared = {port.name: port.dtype for port in loaded.outputs}
+        if steps is not None:
+            compared = {f"{k} {name}": dtype for k in range(steps.count) for name, dtype in compared.items()}
         with isolated(loaded) as run:
-            return verification.verify(
-                Running(run, IntendedDifferences.of(described)),
+            records = verification.verify(
+                Running(run, IntendedDifferences.of(described), steps),
                 verification.Description(
                     "TensorFlow",
                     [port.name for port in loaded.inputs],
-                    {port.name: port.dtype for port in loaded.outputs},
+                    compared,
                     loaded.specs,
                     convolves_no_rows=False,
+                    steps=None if steps is None else steps.feeds,
                 ),
                 model,
                 feeds=feeds,
@@ -107,18 +117,23 @@ def verify(
                 progress=progress,
                 input_lines=input_lines,
             )
+        return records if steps is None else of_outputs(records)
 
 
 @contextmanager
 def isolated(source: Source) -> Iterator[Callable[[Any], list[Array]]]:
     """Run a source in a process of its own; not where TensorFlow is already: its threads are not forked with it."""
+
+    def run_any(feeds: Any) -> list[Array]:
+        return source.run_steps(feeds) if isinstance(feeds, list) else source.run(feeds)
+
     if "tensorflow" in sys.modules:
-        yield partial(run_in_order, source.run)
+        yield partial(run_in_order, run_any)
         return
 
-    def run(feeds: Mapping[str, Array]) -> list[Array]:
+    def run(feeds: Any) -> list[Array]:
         try:
-            return run_in_order(source.run, feeds)
+            return run_in_order(run_any, feeds)
         except ConversionError:
             raise
         except Exception as error:  # whatever TensorFlow raises; to receive its exceptions is to import it
@@ -131,21 +146,35 @@ def isolated(source: Source) -> Iterator[Callable[[Any], list[Array]]]:
 class Running:
     """A source that runs in TensorFlow."""
 
-    def __init__(self, run: Callable[[Any], Any], differences: IntendedDifferences) -> None:
-        self._run, self._differences = run, differences
+    def __init__(self, run: Callable[[Any], Any], differences: IntendedDifferences, steps: Steps | None = None) -> None:
+        self._run, self._differences, self._steps = run, differences, steps
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Its outputs."""
-        given = {name: _as_bytes(array) for name, array in feeds.items()}
-        return [verification.as_text(value) for value in self._run(given)]
+        """Its outputs; with states, those of several steps."""
+        if self._steps is not None:
+            return self._steps.run(feeds, self._run_steps)
+        return [verification.as_text(value) for value in self._run(_taken(feeds))]
+
+    def _run_steps(self, steps: Sequence[Mapping[str, Array]]) -> list[Array]:
+        try:
+            return [verification.as_text(value) for value in self._run([_taken(feeds) for feeds in steps])]
+        except Exception as error:  # whatever TensorFlow raises
+            raise self.refusal(error) from error
 
     def refusal(self, error: Exception) -> Refused:
         """What TensorFlow said, with the node that said it."""
+        if isinstance(error, Refused):
+            return error
         if isinstance(error, ConversionError):  # TensorFlow does not load it
             raise error
         place = _NODE.search(str(error))
         reason = f"{_reason(error)}{self._differences.of_error(error)}"
         return Refused("TensorFlow", reason, place[1] if place else "")
+
+
+def _taken(feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Inputs as TensorFlow takes them."""
+    return {name: _as_bytes(array) for name, array in feeds.items()}
 
 
 def _as_bytes(array: Array) -> Array:

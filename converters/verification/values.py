@@ -111,7 +111,9 @@ class Values:
             beyond: Whether numbers without a row in the table may be among those that the model compares with.
         """
         low, end = legal
-        drawn = rng.integers(low, end, shape)
+        drawn = np.asarray(rng.integers(low, end, shape))
+        if dtype == np.uint64:  # of which int64 has the lower half
+            drawn = drawn.astype(dtype)
         compared = self._compared(origin)
         if np.issubdtype(dtype, np.integer):
             kinds = np.iinfo(dtype)
@@ -144,6 +146,8 @@ def _with(rng: np.random.Generator, drawn: Array, edges: Sequence[Any]) -> Array
     """The values, with edges in some places, at most every second one; one value alone is one of the edges or not."""
     drawn = np.asarray(drawn)
     edges = list(dict.fromkeys(edges))
+    if drawn.dtype.kind in "iu":
+        edges = [edge for edge in edges if np.iinfo(drawn.dtype).min <= edge <= np.iinfo(drawn.dtype).max]
     if not edges or not drawn.size:
         return drawn
     if drawn.ndim == 0:

@@ -55,7 +55,7 @@ class Description:
         checks_sizes: Whether it refuses sizes that are too small, and ids without a row.
         config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
         steps: For a source with states, the inputs of the steps of a batch that it has run. `outputs` are then those of
-            all steps, and the states after the last one.
+            all steps, and perhaps the states after the last one.
         convolves_no_rows: Whether its convolutions of no rows have the shape of their result; those of TensorFlow's
             oneDNN have that of their input.
         guards: For a source that was traced before it was converted: why the trace refuses a batch that the source
@@ -280,7 +280,7 @@ def _runner(
     def run_steps(steps: list[Mapping[str, Array]]) -> list[Array]:
         stateful = StatefulSession(session_for(()))
         results = [as_text(np.asarray(value)) for step in steps for value in stateful.run(None, step)]
-        return [*results, *stateful.get_states().values()]
+        return [*results, *stateful.get_states().values()][: len(description.outputs)]
 
     def run(asked: tuple[tuple[str, ...], Any]) -> list[Array]:
         names, batch = asked

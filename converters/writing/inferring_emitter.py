@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,10 @@ from onnx_sparse.schemas.declaration import DType
 
 class InferringEmitter(GraphEmitter):
     """The graph, or body of a control-flow operator, under construction."""
+
+    @abstractmethod
+    def body(self) -> InferringEmitter:
+        """An emitter for a body within this graph."""
 
     def node(
         self,

@@ -165,6 +165,9 @@ def find_roles(model: ModelProto) -> Roles:
             if axis == 0:
                 roles.tables |= _known(names[0])
             _index(roles, trace, names[1], node.input[0], axis)
+        elif node.op_type == "Slice" and (splits := trace.splits_of_slice(node)) is not None:
+            roles.splits.add(splits)
+            roles.entries |= trace.sources(node.input[0])
         elif node.op_type == "GatherElements":
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             _index(roles, trace, names[1], node.input[0], axis)
@@ -255,6 +258,15 @@ class _Trace:
         if isinstance(carried, tuple):
             carried = carried[position] if position < len(carried) else None
         return None if carried is None else node.input[carried]
+
+    def splits_of_slice(self, node: NodeProto) -> str | None:
+        """The graph input that says where the rows begin one of which a Slice cuts out, as loops over rows do."""
+        bounds = [self._producers.get(name, (None, 0))[0] for name in node.input[1:3]]
+        starts, ends = (None if bound is None or bound.op_type != "Gather" else bound for bound in bounds)
+        if starts is None or ends is None or starts.input[1] == ends.input[1]:
+            return None
+        origin = self.origin(starts.input[0])
+        return origin if origin == self.origin(ends.input[0]) and self._inputs.get(origin or "") == 1 else None
 
     def _counts_from_the_front(self, where: NodeProto) -> bool:
         """Whether a Where changes only ids that are negative."""

@@ -54,6 +54,7 @@ class StatefulSession:
         #: The names of the inputs and outputs that are no states.
         self.input_names = [name for name in inputs if name not in pasts]
         self.output_names = [name for name in outputs if name not in presents]
+        self._types = {name: value.type for name, value in inputs.items()}
         self._dtypes = {s.past: _dtype(inputs[s.past].type) for s in self.states}
         self._values: dict[str, Any] = {}
         self.reset()
@@ -97,10 +98,15 @@ class StatefulSession:
         """
         wanted = list(output_names) if output_names else self.output_names
         presents = [s.present for s in self.states]
-        feed = {name: to_ort_value(value) for name, value in input_feed.items()} | self._values
+        feed = {name: to_ort_value(self._as_array(name, value)) for name, value in input_feed.items()} | self._values
         results = self._session.run_with_ort_values([*wanted, *presents], feed, run_options)
         self._values = {s.past: value for s, value in zip(self.states, results[len(wanted) :], strict=True)}
         return [array_of_value(value) for value in results[: len(wanted)]]
+
+    def _as_array(self, name: str, value: Any) -> Any:
+        """A list of numbers as an array of the input's type, as ONNX Runtime takes it; anything else as it is."""
+        is_list = isinstance(value, list) and name in self._types
+        return np.asarray(value, _dtype(self._types[name])) if is_list else value
 
 
 def _dtype(text: str) -> np.dtype[Any]:

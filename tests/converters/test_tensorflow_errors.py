@@ -139,7 +139,7 @@ node { name: "sum" op: "Add" input: "x" input: "ones" attr { key: "T" value { ty
     assert "ones (Const): a constant of shape [3, 2147483647] is too large" in str(refusal(path))
 
 
-@pytest.mark.parametrize("transform", ["fft3d", "ifft3d", "irfft"])
+@pytest.mark.parametrize("transform", ["fft3d", "ifft3d", "irfft3d"])
 def test_transforms_of_complex_numbers_say_why(transform):
     spec = [tf.TensorSpec([2, 3, 4, 4], tf.float32, "x")]
 
@@ -147,8 +147,8 @@ def test_transforms_of_complex_numbers_say_why(transform):
     def spectrum(x):
         return tf.math.real(getattr(tf.signal, transform)(tf.complex(x, x)))
 
-    for node in refusal(spectrum).unsupported:
-        assert "has no complex tensors" in node.reason
+    (node,) = [each for each in refusal(spectrum).unsupported if each.op_type.lower() == transform]
+    assert "has no complex tensors" in node.reason
 
 
 @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128, tf.variant], ids=lambda t: t.name)

@@ -426,6 +426,29 @@ def test_constant_sliced_by_a_size() -> None:
     assert_equal(call, [np.float32([1, 2])], sizes_known=[False, True])
 
 
+#: Operators of complex numbers, of rank 3.
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda z: z + z[:, ::-1] - 2.0,
+    "product": lambda z: z * z[:1],
+    "quotient": lambda z: z / (z + tf.constant(1j, tf.complex64)),
+    "exponential": lambda z: tf.exp(-z),
+    "matrix product": lambda z: tf.matmul(z, z, adjoint_b=True),
+    "moved": lambda z: tf.concat([tf.transpose(z)[..., None], tf.reverse(tf.transpose(z), [0])[..., None]], 3)[1:],
+    "chosen": lambda z: tf.where(tf.math.real(z) > 0, z, tf.square(z)),
+    "reduced": lambda z: tf.reduce_sum(tf.pad(z, [[1, 0], [0, 0], [0, 2]]), 1),
+}
+
+
+def _of_complex(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The real and imaginary parts of a function of complex numbers, one after the other."""
+
+    def parts(x: Any) -> Any:
+        made = call(tf.complex(x, 1 - x))
+        return tf.concat([tf.math.real(made), tf.math.imag(made)], 0)
+
+    return parts
+
+
 SPECTRA: list[Row] = [
     ("amplitudes of real numbers", lambda x: tf.abs(tf.signal.rfft(x)), [np.float32([[1, 2, -3, 5, 0.5]])]),
     ("of doubles", lambda x: tf.abs(tf.signal.rfft(x)), [np.float64([1, 2, -3, 5])]),
@@ -436,6 +459,14 @@ SPECTRA: list[Row] = [
     ("complex", lambda x: tf.math.real(tf.signal.ifft(tf.signal.fft(tf.complex(x, -x)))), [CUBE]),
     ("complex in two dimensions", lambda x: tf.abs(tf.signal.fft2d(tf.cast(x, tf.complex64))), [CUBE]),
     ("conjugate", lambda x: tf.math.imag(tf.math.conj(tf.signal.fft(tf.cast(x, tf.complex64)))), [CUBE]),
+    ("in sound", lambda x: tf.signal.inverse_stft(tf.signal.stft(x, 8, 4), 8, 4), [np.float32(np.sin(np.arange(40)))]),
+    *(
+        (f"real of the half, {length}", lambda x, n=length: tf.signal.irfft(tf.complex(x, -x), n), [CUBE])
+        for length in ([1], [4], [5], [9])
+    ),
+    ("real in two dimensions", lambda x: tf.signal.irfft2d(tf.complex(x, -x), [5, 3]), [CUBE]),
+    *((f"cosine, {kind}", lambda x, k=kind: tf.signal.dct(x, k, norm="ortho"), [CUBE]) for kind in (2, 3, 4)),
+    *((f"{name} of complex numbers", _of_complex(call), [CUBE]) for name, call in COMPLEX.items()),
     ("of sound", lambda x: tf.abs(tf.signal.stft(x, 8, 4)), [np.float32(np.sin(np.arange(40)))]),
 ]
 

@@ -29,6 +29,17 @@ def filled(rows, rounds, element, start=0, step=1, position=lambda i: i):
     )[1]
 
 
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("rounds", [0, 1, 4])
+def test_elements_of_different_lengths_are_joined(agree, rounds, dynamic):
+    @function(([None], tf.float32), ([], tf.int32))
+    def joined(x, rounds):
+        parts = tf.TensorArray(tf.float32, 0 if dynamic else rounds, dynamic, infer_shape=False, element_shape=[None])
+        return filled(parts, rounds, lambda i: x[:i]).concat()
+
+    agree(joined, X[0], np.int32(rounds))
+
+
 def writing(position, start=0, step=1):
     """A function whose loop writes the row of each round at `position(i, n)` of a list."""
 

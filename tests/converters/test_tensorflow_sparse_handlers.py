@@ -323,6 +323,6 @@ def test_complex_numbers_and_variants_are_refused_by_name():
         return tf.math.real(tf.sparse.reduce_sum(sparse))
 
     with pytest.raises(
-        ConversionError, match=r"SparseReduceSum \(SparseReduceSum\): it takes complex numbers as a tensor"
+        ConversionError, match=r"SparseReduceSum \(SparseReduceSum\): it is not converted for complex numbers"
     ):
         convert(complex_product)

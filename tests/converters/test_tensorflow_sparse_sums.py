@@ -31,12 +31,13 @@ def numbers(dtype, *values):
     return np.array(values, dtype.as_numpy_dtype)
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1, [0, 1], None], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, -1, [0, 1], [], None], ids=str)
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_maxima(agree, axis, keepdims):
+def test_sums_and_maxima(agree, axis, keepdims):
     @function(*triple(tf.float32))
     def largest(indices, values, shape):
-        return tf.sparse.reduce_max(tf.SparseTensor(indices, values, shape), axis=axis, keepdims=keepdims)
+        sparse = tf.SparseTensor(indices, values, shape)
+        return [reduce(sparse, axis, keepdims) for reduce in (tf.sparse.reduce_max, tf.sparse.reduce_sum)]
 
     agree(largest, A, numbers(tf.float32, -1, -2, 3, -4), SHAPE)
     agree(largest, NONE, numbers(tf.float32), SHAPE)

@@ -22,6 +22,7 @@ from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError
 from onnx_sparse.converters.verification.layout import GUESSED
 from onnx_sparse.converters.verification.number_ranges import find_ranges
 from onnx_sparse.converters.verification.verify import example_inputs
+from onnx_sparse.rows.input_roles import find_roles
 
 FLOAT, INT64, STRING, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL
 
@@ -121,6 +122,48 @@ def test_a_right_model_is_compared_and_equal(make):
     (record,) = verify(make(), make())
     assert record.ok, record
     assert record.batches
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "int64", "uint32", "uint8"])
+@pytest.mark.parametrize("operator", ["Greater", "Equal", "Add", "Mod"])
+def test_integers_near_the_ends_of_their_type(dtype, operator):
+    ends = [end for end in (1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1) if end <= np.iinfo(dtype).max]
+    for end in ends:
+        constant = np.array(end, dtype)
+        found = BOOL if operator in ("Greater", "Equal") else helper.np_dtype_to_tensor_dtype(constant.dtype)
+        given = {"x": (helper.np_dtype_to_tensor_dtype(constant.dtype), ["n"])}
+        made = model([helper.make_node(operator, ["x", "end"], ["y"])], given, {"y": (found, ["n"])}, end=constant)
+        (record,) = verify(made, made)
+        assert record.ok, (end, record)
+
+
+def test_rows_that_a_loop_cuts_out_are_of_row_splits():
+    """As `tf.map_fn` of a ragged tensor reads its rows, one in each round."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Reshape", ["i", "vector"], ["at"]),
+            helper.make_node("Add", ["at", "vector"], ["after"]),
+            helper.make_node("Gather", ["splits", "at"], ["first"]),
+            helper.make_node("Gather", ["splits", "after"], ["last"]),
+            helper.make_node("Slice", ["values", "first", "last"], ["row"]),
+            helper.make_node("ReduceSum", ["row"], ["sum"], keepdims=0),
+            helper.make_node("Identity", ["goes_on"], ["still"]),
+        ],
+        "body",
+        [helper.make_tensor_value_info("i", INT64, []), helper.make_tensor_value_info("goes_on", BOOL, [])],
+        [helper.make_tensor_value_info("still", BOOL, []), helper.make_tensor_value_info("sum", FLOAT, [])],
+    )
+    nodes = [
+        helper.make_node("Size", ["splits"], ["count"]),
+        helper.make_node("Sub", ["count", "scalar"], ["rows"]),
+        helper.make_node("Loop", ["rows", ""], ["y"], body=body),
+    ]
+    inputs = {"values": (FLOAT, ["n"]), "splits": (INT64, ["m"])}
+    made = model(nodes, inputs, {"y": (FLOAT, ["rows"])}, vector=np.array([1]), scalar=np.int64(1))
+    roles = find_roles(made)
+    assert (roles.splits, roles.entries) == ({"splits"}, {"values"})
+    batch = example_inputs(made)
+    assert batch["splits"][-1] == len(batch["values"])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ things, one differs from the first choices at a time. Where TensorFlow raises, t
 
 from __future__ import annotations
 
+import random
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -41,6 +43,11 @@ _AS_WRITTEN.graph_options.rewrite_options.disable_meta_optimizer = True
 _AS_WRITTEN.graph_options.rewrite_options.constant_folding = RewriterConfig.OFF
 #: Relative tolerances; the sums of floats have another order.
 _TOLERANCES = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-10}
+#: The attributes that say the sizes and steps of windows, and the letters of tensors of any rank.
+_OF_WINDOWS = frozenset({"ksize", "ksizes", "strides", "rates", "dilations"})
+_RANKS = "mnpqr"
+#: Operators of which the page of differences says what NaN becomes, by a word of their names.
+_WITHOUT_ENDS = {"Pool", "LRN", "Scatter", "Segment"}
 #: The element types that are tried first.
 _PREFERRED = ("float32", "int64", "int32", "string", "bool")
 
@@ -55,6 +62,7 @@ class Input:
         value: The value.
         is_constant: Whether it is a constant of the graph.
         is_sorted: Whether the numbers are in order.
+        has_ends: Whether some of the numbers are the ends of their type, or no numbers.
     """
 
     sizes: str = ""
@@ -63,6 +71,7 @@ class Input:
     value: Any = None
     is_constant: bool = False
     is_sorted: bool = False
+    has_ends: bool = False
 
     def array(self, dtype: tf.DType, dims: Mapping[str, int], seed: str) -> np.ndarray:
         """The value in an element type."""
@@ -72,20 +81,23 @@ class Input:
                 return words.reshape(np.shape(self.value))
             return np.asarray(self.value).astype(dtype.as_numpy_dtype)
         shape = [dims[letter] for letter in self.sizes]
-        random = np.random.default_rng(zlib.crc32(seed.encode()))
+        rng = np.random.default_rng(zlib.crc32(seed.encode()))
         if dtype == tf.string:
-            return np.array(np.array(_WORDS, object)[random.integers(0, len(_WORDS), shape)], object)
+            return np.array(np.array(_WORDS, object)[rng.integers(0, len(_WORDS), shape)], object)
         if dtype == tf.bool:
-            return random.integers(0, 2, shape).astype(bool)
+            return rng.integers(0, 2, shape).astype(bool)
         low, high = self.low, self.high if not isinstance(self.high, str) else dims[self.high]
         if dtype.is_floating:
-            made = random.uniform(low, high, shape)
+            made = rng.uniform(low, high, shape)
         else:
             low = max(low, 0) if dtype.is_unsigned else low
-            made = random.integers(int(low), max(int(high), int(low) + 1), shape)
-        if self.is_sorted:
-            made = np.sort(made, axis=-1)
-        return np.asarray(made).astype(dtype.as_numpy_dtype)
+            made = rng.integers(int(low), max(int(high), int(low) + 1), shape)
+        made = np.asarray(made).astype(dtype.as_numpy_dtype)
+        if self.has_ends and made.size:
+            ends = [np.nan, np.inf, -np.inf, -0.0] if dtype.is_floating else [dtype.min, dtype.max, 0]
+            places = rng.random(made.shape) < 0.3
+            made[places] = np.array(ends, dtype.as_numpy_dtype)[rng.integers(0, len(ends), int(places.sum()))]
+        return np.sort(made, axis=-1) if self.is_sorted else made
 
 
 def numbers(sizes: str, low: float = -4, high: float | str = 5, *, is_sorted: bool = False) -> Input:
@@ -167,6 +179,7 @@ class Trial:
     known: str = ""
     outputs: int | None = None
     are_sizes_known: bool = False
+    seed: int = 0
 
 
 @cache
@@ -175,8 +188,8 @@ def _definitions() -> dict[str, Any]:
     return {op.name: op for op in listed.op}
 
 
-def trials(row: Row) -> Iterator[Trial]:
-    """The calls that a row stands for."""
+def _open_things(row: Row) -> tuple[dict[str, list[Any]], dict[str, list[tf.DType]], dict[str, int]]:
+    """The alternatives of a row's inputs and attributes, those of its types, and the usual sizes by letter."""
     definition = _definitions()[row.op]
     letters = sorted({c for given in _flat(row.arguments.values()) if isinstance(given, Input) for c in given.sizes})
     dims = {letter: row.sizes.get(letter, 2 + k) for k, letter in enumerate(letters)}
@@ -193,7 +206,14 @@ def trials(row: Row) -> Iterator[Trial]:
             elif attr.type == "string" and attr.allowed_values.list.s:
                 allowed = [value.decode() for value in attr.allowed_values.list.s]
                 choices[attr.name] = sorted(allowed, key=lambda v: v != attr.default_value.s.decode())
-    names = {arg.name for arg in definition.input_arg}
+    return choices, types, dims
+
+
+def trials(row: Row) -> Iterator[Trial]:
+    """The calls that a row stands for."""
+    choices, types, dims = _open_things(row)
+    letters = sorted(dims)
+    names = {arg.name for arg in _definitions()[row.op].input_arg}
     first = {name: found[0] for name, found in choices.items()}
     first_types = {name: found[0] for name, found in types.items()}
 
@@ -217,6 +237,61 @@ def trials(row: Row) -> Iterator[Trial]:
         yield made(f"{letter}=0", dims={**dims, letter: 0})
     if row.zeros is None and len(letters) > 1:
         yield made("all sizes 0", dims=dict.fromkeys(letters, 0))
+
+
+def drawn(row: Row, seed: int) -> Trial:
+    """A call of a row in which all is drawn at once that `trials` vary one at a time, and more.
+
+    The inputs are fed or constants, of which some numbers are ends of their type. The sizes are 0 to 5, known or not.
+    Where an operator takes tensors of any rank, the rank is 0 to 5. The sizes and steps of windows are drawn, too.
+    """
+    draw = random.Random(f"{row.op} {seed}")
+    choices, types, dims = _open_things(row)
+    chosen = {name: draw.choice(found) for name, found in choices.items()}
+    is_free = dims.keys() == {"m", "n"} and not row.sizes and row.zeros is None
+    has_places = any(isinstance(each, Input) and isinstance(each.high, str) for each in _flat(row.arguments.values()))
+    rank = draw.randint(0, 5) if is_free and not has_places else None
+    names = {arg.name for arg in _definitions()[row.op].input_arg}
+    constants = {name for name in sorted(names) if draw.random() < 0.25}
+    for name in sorted(chosen.keys() & names):
+        varied = _varied(chosen[name], name in constants, rank, draw)
+        chosen[name] = replace(varied, has_ends=False) if _WITHOUT_ENDS & {*_words(row.op)} else varied
+    for name in sorted(chosen.keys() - names):
+        if name in _OF_WINDOWS and isinstance(chosen[name], list) and draw.random() < 0.7:
+            first, *inner, last = chosen[name]
+            chosen[name] = [first, *(draw.randint(1, 5) for _ in inner), last]
+    letters = "".join(dims) if rank is None else _RANKS[:rank]
+    sizes = {c: draw.choice((0, 1, 2, 3, 5)) if draw.random() < 0.4 else dims.get(c, 2) for c in letters}
+    for letter in row.known if row.zeros is None else set(letters) - set(row.zeros):
+        sizes[letter] = max(sizes[letter], 1)
+    return Trial(
+        row.op,
+        f"drawn {seed}",
+        {name: value for name, value in chosen.items() if name in names},
+        {name: value for name, value in chosen.items() if name not in names},
+        {name: draw.choice(found) for name, found in types.items()},
+        sizes,
+        row.known + "".join(c for c in letters if draw.random() < 0.3),
+        row.outputs,
+        draw.random() < 0.3,
+        seed,
+    )
+
+
+def _words(op_type: str) -> list[str]:
+    return re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", op_type)
+
+
+def _varied(given: Any, is_constant: bool, rank: int | None, draw: random.Random) -> Any:
+    if isinstance(given, list):
+        return [_varied(each, is_constant, rank, draw) for each in given]
+    is_open = given.value is None and not given.is_constant
+    return replace(
+        given,
+        sizes=given.sizes if rank is None or not is_open else _RANKS[:rank],
+        is_constant=given.is_constant or is_constant,
+        has_ends=is_open and (given.low, given.high) == (-4, 5) and draw.random() < 0.3,
+    )
 
 
 def _flat(values: Any) -> Iterator[Any]:
@@ -253,9 +328,11 @@ def _arrays(trial: Trial) -> dict[str, Any]:
         dtype = trial.types[arg.type_attr] if arg.type_attr else tf.as_dtype(arg.type) if arg.type else tf.float32
         source = trial.inputs[arg.name]
         if isinstance(source, Input):
-            found[arg.name] = source.array(dtype, trial.dims, f"{trial.op} {arg.name}")
+            found[arg.name] = source.array(dtype, trial.dims, f"{trial.op} {arg.name}{trial.seed or ''}")
         else:
-            found[arg.name] = [s.array(dtype, trial.dims, f"{trial.op} {arg.name} {k}") for k, s in enumerate(source)]
+            found[arg.name] = [
+                s.array(dtype, trial.dims, f"{trial.op} {arg.name}{trial.seed or ''} {k}") for k, s in enumerate(source)
+            ]
     return found
 
 
@@ -320,8 +397,12 @@ def _model(trial: Trial, built: _Built) -> Any:
     return convert(from_graph(graph_def, name=trial.op, inputs=list(built.inputs), outputs=built.outputs))
 
 
-def outcome(trial: Trial) -> str:
+def outcome(trial: Trial, answered: Callable[[], None] = lambda: None) -> str:
     """`equal`, `refused: why`, or `invalid` for a call that TensorFlow refuses.
+
+    Args:
+        trial: The call.
+        answered: Called when TensorFlow has answered.
 
     Raises:
         AssertionError: The model gives something else than TensorFlow.
@@ -332,6 +413,7 @@ def outcome(trial: Trial) -> str:
             expected = [text(array) for array in session.run(built.outputs, built.inputs)]
     except (tf.errors.OpError, ValueError, TypeError):
         return "invalid"
+    answered()
     try:
         model = _model(trial, built)
     except ConversionError as error:

@@ -19,7 +19,7 @@ _FEATURES = frozenset({"Softplus", "Softsign", "Elu", "Selu", "Relu", "Relu6", "
 _POSITIVE = ("Sqrt", "Rsqrt", "Log", "Log1p", "Reciprocal", "Inv")
 _REDUCED = ("Sum", "Prod", "Mean", "Max", "Min", "All", "Any", "EuclideanNorm")
 _AXES = each(constant([0]), constant(-1), constant([-1, 0]), constant([0, 1, 2]))
-_IN_UNIT = ("Asin", "Acos", "Atanh")
+_IN_UNIT = ("Asin", "Acos", "Atanh", "Erfinv")
 
 
 def _unary(op: str, low: float, high: float) -> Row:
@@ -54,7 +54,11 @@ ELEMENTWISE = (
     row("Select", condition=numbers("m"), t=numbers("mn"), e=numbers("mn")),
     *(row(op, input=numbers("lmn", 1, 4), reduction_indices=constant([0])) for op in _REDUCED),
     *(row(op, input=numbers("lmn", 1, 4), reduction_indices=_AXES) for op in ("Sum", "Max", "Mean", "Prod")),
-    row("Sum", input=numbers("lmn", 1, 4), reduction_indices=given([0, -1])),
+    *(row(op, input=numbers("lmn", 1, 4), reduction_indices=given([0, -1])) for op in ("Sum", "Mean", "Max", "Min")),
+    *(
+        row(op, input=numbers("", 1, 4), reduction_indices=each(constant([]), given([])))
+        for op in ("Sum", "Mean", "Max", "Min", "Prod")
+    ),
     row("ArgMax", input=numbers("lmn", -90, 90), dimension=each(constant(0), constant(-1), constant(1))),
     row("ArgMin", input=numbers("lmn", -90, 90), dimension=each(constant(0), constant(-1), constant(1))),
     row("Cumsum", x=numbers("lmn"), axis=each(constant(0), constant(-1), given(1))),

@@ -120,6 +120,13 @@ SHAPES = (
     row("Unique", x=numbers("n", 0, 3), sizes={"n": 6}),
     row("UniqueV2", x=numbers("n", 0, 3), axis=constant([0]), sizes={"n": 6}),
     row("UniqueV2", x=numbers("nm", 0, 2), axis=each(constant([0]), constant([-1])), sizes={"n": 6, "m": 2}),
+    *(
+        row("ListDiff", x=x, y=y, sizes={"n": 6})
+        for x, y in (
+            (numbers("n", 0, 3), numbers("m", 0, 2)),
+            (constant([3, 1, 3, 2]), each(constant([3]), given([1]))),
+        )
+    ),
     row("UniqueWithCounts", x=numbers("n", 0, 3), sizes={"n": 6}),
     row("UniqueWithCountsV2", x=numbers("n", 0, 3), axis=constant([0]), sizes={"n": 6}),
     row("InvertPermutation", x=given([2, 0, 1])),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from support.tensorflow_kernels import constant, each, given, numbers, row, weights
 
-_PAIR_STRIDES = each([1, 1, 1, 1], [1, 2, 2, 1], [1, 2, 1, 1], [1, 4, 4, 1])
+_PAIR_STRIDES = each([1, 1, 1, 1], [1, 2, 2, 1], [1, 2, 1, 1], [1, 4, 4, 1], [1, 5, 3, 1])
 _PADDING = each("SAME", "VALID")
 _IMAGE = numbers("bhwc", 0, 9)
 _SIZES = {"h": 6, "w": 5}
 _RESIZED = each(constant([3, 7]), given([12, 5]), constant([5, 2]), constant([1, 1]))
+_KERNELS = ("lanczos3", "lanczos1", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic")
 _BOXES = given([[0, 0, 1, 1], [0.1, 0.1, 1.1, 1.1], [0, 1.05, 1, 2.05], [1, 0, 0, 1], [0, 0.9, 1, 1.9]])
 
 WINDOWS = (
@@ -203,6 +204,16 @@ WINDOWS = (
         extrapolation_value=each(0.0, 7.0),
         sizes={"b": 2, **_SIZES},
         zeros="",
+    ),
+    row(
+        "ScaleAndTranslate",
+        images=_IMAGE,
+        size=_RESIZED,
+        scale=each(given([0.5, 1.4]), constant([3, 0.2])),
+        translation=each(given([0, 0]), given([1.5, -2])),
+        kernel_type=each(*_KERNELS),
+        sizes=_SIZES,
+        zeros="b",
     ),
     row("AdjustContrastv2", images=_IMAGE, contrast_factor=each(given(1.5), given(0))),
     row("AdjustHue", images=numbers("bhwc", 0, 1), delta=each(given(0.3), given(-0.9), given(0)), sizes={"c": 3}),

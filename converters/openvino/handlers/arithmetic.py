@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
@@ -11,6 +9,7 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing import division
+from onnx_sparse.converters.writing.special_functions import inverse_error
 
 _SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
 _UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
@@ -169,37 +168,10 @@ for _source, _version, _target in (
     handles(f"{_source}-{_version}", to=_target)(_unary(_target))
 
 
-#: The inverse error function is x times a polynomial, by M. Giles, "Approximating the erfinv function", 2011: near 0 in
-#: w - 2.5, and near 1 in sqrt(w) - 3, where w = -log(1 - x * x). The highest power comes first.
-_NEAR_ZERO = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-              -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
-_NEAR_ONE = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
-             0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
-
-
 @handles("ErfInv-17", to="Log, Mul, Add", notes="Of float, float16 and bfloat16; to the digits of float.")
 def erf_inv(node: Node, emit: Emitter) -> Tensor:
     """ErfInv-17: the y of which erf(y) is x; infinite at -1 and 1, and NaN beyond."""
-    if node[0].dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16):
-        raise Unsupported(f"{node[0]}; only float, float16 and bfloat16 are supported")
-    # Near 1 the digits of float do not suffice for 1 - x * x.
-    x = emit.cast(node[0], TensorProto.DOUBLE)
-    one = emit.like(1, x)
-    w = emit.op("Neg", emit.op("Log", emit.op("Mul", emit.op("Sub", one, x), emit.op("Add", one, x))))
-    near = _polynomial(emit, _NEAR_ZERO, emit.op("Sub", w, emit.like(2.5, w)))
-    far = _polynomial(emit, _NEAR_ONE, emit.op("Sub", emit.op("Sqrt", w), emit.like(3, w)))
-    factor = emit.op("Where", emit.op("Less", w, emit.like(5, w)), near, far)
-    is_end = emit.op("Equal", emit.op("Abs", x), one)
-    made = emit.op("Mul", emit.op("Where", is_end, emit.like(float("inf"), x), factor), x)
-    return emit.cast(made, node[0].dtype)
-
-
-def _polynomial(emit: Emitter, factors: Sequence[float], x: Tensor) -> Tensor:
-    """The value of a polynomial, of which the highest power's factor comes first."""
-    made = emit.like(factors[0], x)
-    for factor in factors[1:]:
-        made = emit.op("Add", emit.op("Mul", made, x), emit.like(factor, x))
-    return made
+    return inverse_error(emit, node[0])
 
 
 @handles("Sqrt-1", to="Sqrt")

@@ -8,6 +8,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.fourier import real_of_half
 
 _NOTES = "The axes must be constants."
 
@@ -50,21 +51,11 @@ def irdft(node: Node, emit: Emitter) -> Tensor:
     made = node[0]
     for other, size in others:
         made = emit.op("DFT", made, size, axis=other, inverse=1)
-    first, one, two, along = emit.constant([0]), emit.constant(1), emit.constant(2), emit.constant([axis])
+    first, one, two = emit.constant([0]), emit.constant(1), emit.constant(2)
     if length is None:  # the half is of an even number
         half = emit.op("Squeeze", emit.shape_of(made, axis, axis + 1), first)
         length = emit.op("Mul", emit.op("Sub", half, one), two)
-    # The half is cut to what the length needs, or extended by zeros.
-    needed = emit.op("Unsqueeze", emit.op("Add", emit.op("Div", length, two), one), first)
-    missing = emit.op("Sub", needed, emit.shape_of(made, axis, axis + 1))
-    pads = [emit.constant([0] * (rank + axis)), missing, emit.constant([0] * (rank - axis - 1))]
-    made = emit.op("Pad", made, emit.op("Concat", *pads, axis=0))
-    # The other half is the first one backwards, conjugated, without what has no counterpart.
-    last = emit.op("Unsqueeze", emit.op("Div", emit.op("Sub", length, one), two), first)
-    mirrored = emit.op("Slice", made, last, first, along, emit.constant([-1]))
-    whole = emit.op("Concat", made, emit.op("Mul", mirrored, emit.constant([1, -1], made.dtype)), axis=axis)
-    made = emit.op("DFT", whole, length, axis=axis, inverse=1)
-    return emit.op("Gather", made, emit.constant(0), axis=rank - 1)
+    return real_of_half(emit, made, axis, emit.scalar(length))
 
 
 @handles("STFT-15", to="STFT")
@@ -99,7 +90,7 @@ def istft(node: Node, emit: Emitter) -> Tensor:
     zero, one, two = emit.constant([0]), emit.constant([1]), emit.constant([2])
     is_batch = data.rank == 4
     frames = emit.op("Transpose", data if is_batch else emit.op("Unsqueeze", data, zero), perm=[0, 2, 1, 3])
-    pieces = _real(emit, frames, size)
+    pieces = real_of_half(emit, frames, 2, emit.scalar(size))
     missing = emit.op("Sub", size, emit.shape_of(window))
     before = emit.op("Div", missing, two)
     framed = emit.op("Pad", window, emit.op("Concat", before, emit.op("Sub", missing, before), axis=0))
@@ -123,15 +114,6 @@ def istft(node: Node, emit: Emitter) -> Tensor:
         signal = emit.op("Pad", signal, emit.op("Concat", emit.constant([0, 0, 0]), after, axis=0))
     cut = emit.cast(emit.op("Slice", signal, margin, end, one), node[0].dtype)
     return cut if is_batch else emit.op("Squeeze", cut, zero)
-
-
-def _real(emit: Emitter, halves: Tensor, size: Tensor) -> Tensor:
-    """Frames [batch, frames, size] of the first halves of their frequencies [batch, frames, half, 2]."""
-    zero, one, two, along = (emit.constant([k]) for k in (0, 1, 2, 2))
-    last = emit.op("Div", emit.op("Sub", size, one), two)
-    mirrored = emit.op("Slice", halves, last, zero, along, emit.constant([-1]))
-    whole = emit.op("Concat", halves, emit.op("Mul", mirrored, emit.constant([1, -1], halves.dtype)), axis=2)
-    return emit.op("Gather", emit.op("DFT", whole, axis=2, inverse=1), emit.constant(0), axis=3)
 
 
 def _added(emit: Emitter, pieces: Tensor, places: Tensor, whole: Tensor) -> Tensor:

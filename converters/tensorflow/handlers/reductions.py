@@ -93,5 +93,8 @@ def _axes(node: Node, emit: Emitter) -> Tensor:
     if axes is not None:
         return emit.constant(axes)
     given = emit.cast(node["reduction_indices"], TensorProto.INT64)
-    is_vector = given.shape is not None and len(given.shape) == 1
-    return given if is_vector else emit.op("Reshape", given, emit.constant([-1]))
+    if given.shape is None or len(given.shape) != 1:
+        given = emit.op("Reshape", given, emit.constant([-1]))
+    if node["input"].shape is None:
+        return given
+    return emit.op("Mod", given, emit.constant([max(node["input"].rank, 1)]))  # from the front

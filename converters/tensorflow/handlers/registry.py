@@ -81,6 +81,20 @@ _JSON = "JSON is not parsed in ONNX; convert a signature that takes serialized t
 _PICTURE = "pictures are not decoded in ONNX; convert the graph from the pixels on, by the inputs that are given"
 _NOT_COMPLEX = "ONNX Runtime has no complex tensors"
 
+_IN_PYTHON = (
+    "the code of a Python function is not in the file; write it with TensorFlow's operators and save the model again, "
+    "or pass what it returns as an input"
+)
+_COMPILED = (
+    "its code is StableHLO of JAX, not TensorFlow's operators; convert with jax2tf and native_serialization=False, and "
+    "save the model again"
+)
+_FORESTS = "the trees of TensorFlow Decision Forests are not in the graph; export the model with ydf (to_onnx)"
+_ON_DEVICE = "the model was rewritten for a device; convert the model that was saved before {}"
+_ELSEWHERE = (
+    "its table is in a service or library that the file does not hold; export it as a TensorFlow variable first"
+)
+
 #: Why some operators that might be expected to be converted are not.
 REFUSALS: dict[str, str] = {
     "DecodeProtoV2": _NOT_PARSED,
@@ -98,7 +112,20 @@ REFUSALS: dict[str, str] = {
         ),
         _TOKENIZER,
     ),
-    **dict.fromkeys(("Angle", "FFT3D", "IFFT3D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"), _NOT_COMPLEX),
+    **dict.fromkeys(("Angle", "FFT3D", "IFFT3D", "RFFT3D", "IRFFT3D"), _NOT_COMPLEX),
+    **dict.fromkeys(("PyFunc", "PyFuncStateless", "EagerPyFunc"), _IN_PYTHON),
+    **dict.fromkeys(("XlaCallModule", "XlaLaunch"), _COMPILED),
+    **dict.fromkeys(
+        ("SimpleMLInferenceOp", "SimpleMLInferenceOpWithHandle", "SimpleMLLoadModelFromPathWithHandle"), _FORESTS
+    ),
+    "TRTEngineOp": _ON_DEVICE.format("TF-TRT converted it"),
+    **dict.fromkeys(
+        ("TPUPartitionedCall", "TPUOrdinalSelector", "TPUReplicate", "TPUExecute", "TPUCompilationResult"),
+        _ON_DEVICE.format("it was exported for TPUs"),
+    ),
+    **dict.fromkeys(
+        ("MonolithHashTableLookup", "KvResourceGather", "TFRA>CuckooHashTableFind", "TFRA>RedisTableFind"), _ELSEWHERE
+    ),
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }
 

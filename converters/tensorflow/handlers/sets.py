@@ -1,4 +1,4 @@
-"""tf.raw_ops.Unique, UniqueWithCounts and their V2; DenseToDenseSetOperation and its like, SetSize."""
+"""tf.raw_ops.Unique, UniqueWithCounts and their V2; ListDiff; DenseToDenseSetOperation and its like, SetSize."""
 
 from __future__ import annotations
 
@@ -33,6 +33,26 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     y = emit.op("Gather", x, first, axis=axis) if x.rank > 1 or x.dtype in FLOATS else emit.cast(y, x.dtype)
     results = (y, emit.cast(places, dtype), emit.cast(counts, dtype))
     return results if "Counts" in node.op_type else results[:2]
+
+
+@handles("ListDiff", inputs=("x", "y"), to="Unique", dtypes=("every type",))
+def list_difference(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The elements of x that y does not have, and their places in x."""
+    x, y = node["x"], node["y"]
+    if x.rank != 1 or y.rank != 1:
+        raise Unsupported(f"{x} and {y} are not both vectors")
+    if x.value is not None and y.value is not None:  # such as the axes of tensordot
+        places = np.flatnonzero(~np.isin(x.value, y.value))
+        return emit.constant(x.value[places], x.dtype), emit.constant(places, node.dtypes[1])
+    both = emit.op("Concat", y, x, axis=0)
+    _, first, codes, _ = _different(_comparable(both, emit), emit, is_sorted=False)
+    count = emit.size(y, 0)
+    own = emit.op("Slice", codes, count, emit.constant([_END]), emit.constant([0]), shape=x.shape)
+    is_new = emit.op("GreaterOrEqual", emit.op("Gather", first, own), count)
+    kept = emit.op("Reshape", emit.op("NonZero", is_new), emit.constant([-1]))
+    if x.dtype == TensorProto.BFLOAT16:  # whose rows a rule might take by Compress, which ONNX Runtime lacks
+        x = emit.cast(x, TensorProto.FLOAT)
+    return emit.cast(emit.op("Gather", x, kept), node.dtypes[0]), emit.cast(kept, node.dtypes[1])
 
 
 def _as_rows(x: Tensor, rank: int, axis: int, emit: Emitter) -> Tensor:

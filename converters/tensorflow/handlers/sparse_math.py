@@ -55,7 +55,7 @@ def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     rank = sparse_rank(node["input_indices"], shape)
     if given is None:
         raise Unsupported("reduction_axes is not a constant")
-    axes = {int(axis) % rank for axis in np.ravel(given)} or {*range(rank)}
+    axes = {int(axis) % rank for axis in np.ravel(given)}  # none of them are reduced if there are none
     stay = [axis for axis in range(rank) if axis not in axes]
     group = _groups(node["input_indices"], shape, stay, emit)
     kind, (data, ids, count) = node.op_type.removeprefix("SparseReduce"), group(node["input_values"]).values()

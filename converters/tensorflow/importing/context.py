@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
-from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 
 #: How deep branches and loops may stand in each other.
 MOST_BODIES = 30
@@ -41,6 +41,19 @@ class Frame:
         return Frame(self.emit.body(), self.depth + 1)
 
 
+class VariableReads(Protocol):
+    """The values of a model's variables where nodes read them; see `states.VariableValues`."""
+
+    def at(self, scope: Scope, node: Any, handle: Any) -> Tensor:
+        """The value that a node reads."""
+
+    def constant(self, handle: Any) -> Tensor:
+        """The value in the file."""
+
+    def changed_by(self, resource: Origin) -> Any:
+        """What changes a variable or table in each call of the model; None if nothing does."""
+
+
 class Context(ABC):
     """The conversion of one model.
 
@@ -48,19 +61,21 @@ class Context(ABC):
         model: The model.
         frame: That of its graph.
         unsupported: The nodes that cannot be converted.
-        variables: The values of variables that have been read, by node.
+        variables: The values of variables, and which of them are states.
         tables: What fills the lookup tables; None if it has not been looked for.
         branches: The scopes of branches, by the scope and the name of the node that has them.
+        live: Which variables of a loop anything needs, by the scope and the name of its node.
         loops: The variables after loops of TensorFlow 1, by the scope and the node of the condition.
     """
 
     model: Model
     frame: Frame
     unsupported: UnsupportedNodes
-    variables: dict[str, Tensor]
+    variables: VariableReads
     tables: dict[str, Any] | None
     branches: dict[tuple[int, str], list[Scope]]
     loops: dict[tuple[int, str], tuple[Value, ...]]
+    live: dict[tuple[int, str], list[int]]
 
     @abstractmethod
     def convert(self, wanted: Sequence[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from onnx import ModelProto, ValueInfoProto, numpy_helper
@@ -10,16 +11,18 @@ from onnx import ModelProto, ValueInfoProto, numpy_helper
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.converters.tensorflow.importing.importer import Importer
+from onnx_sparse.converters.tensorflow.importing.importer import Importer, NotConvertedError
 from onnx_sparse.converters.tensorflow.large_tables import is_repeated
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
 from onnx_sparse.converters.tensorflow.reading.graph_file import PLACEHOLDERS
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.states import Pairs
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.states import write_states
 
 #: Standard operators that only look up rows of their first input.
 _LOOKUPS = frozenset({"Gather", "GatherND"})
@@ -59,9 +62,13 @@ def to_onnx(model: Model) -> Imported:
         emit.names.fresh(name)
     given = [_feed(importer, port) for port in model.inputs]
     results = _results(importer, model.outputs)
-    outputs = emit.name_outputs(results, [port.name for port in model.outputs], start=0)
-    values = [_described(tensor, port) for tensor, port in zip(outputs, model.outputs, strict=True)]
-    made = emit.model(model.name, [_described(tensor) for tensor in given], values)
+    pairs = _states(importer, results)
+    wanted = [port.name for port in model.outputs] + [state.present for state in pairs.record]
+    outputs = emit.name_outputs([*results, *pairs.presents], wanted, start=0)
+    values = [_described(tensor, port) for tensor, port in zip(outputs, model.outputs, strict=False)]
+    values += [_described(tensor) for tensor in outputs[len(values) :]]
+    made = emit.model(model.name, [_described(tensor) for tensor in (*given, *pairs.pasts)], values)
+    write_states(made, pairs.record)
     return Imported(made, _add_large(made, emit.large), importer.computing_nodes(), tuple(importer.derived.attempts))
 
 
@@ -123,6 +130,16 @@ def _results(importer: Importer, ports: Sequence[Port]) -> list[Tensor]:
             raise ConversionError(f"output {port.name} is {tensor}, not {port.dtype} as the model says")
         found.append(tensor)
     return found
+
+
+def _states(importer: Importer, results: Sequence[Tensor]) -> Pairs:
+    """The inputs and outputs of variables that a call reads and assigns."""
+    pairs = Pairs([], [], [])
+    # What could not be converted before it has been recorded.
+    with importer.unsupported.collecting("states", "the next values of variables"), suppress(NotConvertedError):
+        pairs = importer.variables.finish(results)
+    importer.unsupported.raise_if_any()
+    return pairs
 
 
 def _refuse_omitted_inputs(importer: Importer) -> None:

@@ -14,6 +14,7 @@ from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTables, Lookup
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
+from onnx_sparse.converters.tensorflow.importing.handlers.complex_numbers import complex_results, is_complex
 from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
 from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import is_shape_of_variants, shape_of_variants
 from onnx_sparse.converters.tensorflow.importing.handlers.spectra import complex_cast, is_complex_cast
@@ -24,6 +25,7 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
     joined,
     refuse_types,
 )
+from onnx_sparse.converters.tensorflow.importing.states import VariableValues
 from onnx_sparse.converters.tensorflow.importing.values import (
     ComplexTensor,
     ListOfRows,
@@ -69,9 +71,10 @@ class Importer(Context):
         self.frame = Frame(Emitter())
         model.graph.frame = self.frame
         self.unsupported = UnsupportedNodes(_ON_UNKNOWN_SHAPE)
-        self.variables: dict[str, Tensor] = {}
+        self.variables: VariableValues = VariableValues(self)
         self.tables: dict[str, Any] | None = None
         self.branches: dict[tuple[int, str], list[Scope]] = {}
+        self.live: dict[tuple[int, str], list[int]] = {}
         self.loops: dict[tuple[int, str], tuple[Value, ...]] = {}
         self.derived = DerivedTables(self)
         self._values: dict[tuple[int, str], tuple[Value, ...]] = {}
@@ -105,7 +108,7 @@ class Importer(Context):
         count = len(self.unsupported.found)
         try:
             return self.tensors(origins)
-        except (Unsupported, _NotConvertedError):
+        except (Unsupported, NotConvertedError):
             del self.unsupported.found[count:]
             return None
 
@@ -120,7 +123,7 @@ class Importer(Context):
             return value
         key = (id(origin.scope), origin.node)
         if key in self._failed or key not in self._values:
-            raise _NotConvertedError
+            raise NotConvertedError
         made = self._values[key]
         if origin.output >= len(made):
             node = origin.scope.nodes[origin.node]
@@ -154,7 +157,7 @@ class Importer(Context):
                         continue
                 try:
                     made = self._made(scope, node)
-                except _NotConvertedError:  # which has been recorded; say also whether this node could be converted
+                except NotConvertedError:  # which has been recorded; say also whether this node could be converted
                     if node.op not in STRUCTURE:
                         find_handler(node.op)
                         refuse_types(node)
@@ -210,6 +213,12 @@ class Importer(Context):
             (value,) = self.values(scope.origins(node))
             return (complex_cast(value, node, emit),)
         handler = find_handler(node.op)
+        if is_complex(node):
+
+            def convert(real: Any, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+                return self._handled(handler, real, f"{scope.name}{node.name}", given, emit)
+
+            return complex_results(node, self.values(scope.origins(node)), convert, emit)
         inputs = self.tensors(scope.origins(node))
         return self._handled(handler, node, f"{scope.name}{node.name}", inputs, emit)
 
@@ -245,5 +254,5 @@ def _name_of_table(lookup: Lookup, model: Model) -> str:
     return model.variables.name(node) if node.op in VARIABLES else f"{source.scope.name}{source.node}"
 
 
-class _NotConvertedError(Exception):
+class NotConvertedError(Exception):
     """A node before this one could not be converted, which has been recorded."""

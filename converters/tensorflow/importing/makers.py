@@ -53,6 +53,8 @@ class Makers:
                 return array_of(node.attr["value"].tensor)
             if node.op == "ReadVariableOp":
                 return self.constant(self.inputs(origin)[0])
+            if self._context.variables.changed_by(origin) is not None:  # a state
+                return None
             return self._context.model.variables.value(node)
         except Unsupported:  # which is an error where the node is converted
             return None

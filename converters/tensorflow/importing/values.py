@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onnx import TensorProto
+
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.schemas.declaration import DType
 
@@ -66,6 +69,10 @@ class ListOfRows:
 
     rows: RaggedRows | None
     size: Tensor
+
+
+#: The types of complex numbers as TensorFlow counts types, and the types of their parts.
+COMPLEX = {NUMBERS["complex64"]: TensorProto.FLOAT, NUMBERS["complex128"]: TensorProto.DOUBLE}
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""Effects that a value depends on: a variable or table that is changed before it is read has no value in the file.
+"""Effects that a value depends on: a variable that is changed before it is read has another value than in the file.
 
-Control inputs order effects. They are looked at for reads of variables and tables only, and only where a function
-changes one.
+Control inputs order effects. They are looked at where a function changes a variable or table only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
@@ -21,26 +21,55 @@ _CHANGING_PREFIXES = ("ResourceScatter", "ResourceApply", "ResourceSparseApply",
 _CHANGING_REFERENCES = ("ScatterAdd", "ScatterSub", "ScatterUpdate", "ScatterNdAdd", "ScatterNdSub", "ScatterNdUpdate")
 
 
-def refuse_after_change(scope: Scope, node: Any, handle: str) -> None:
-    """Refuse to read a variable or table that has been changed before.
+@dataclass(frozen=True)
+class Change:
+    """A node that changes a variable or table.
+
+    Attributes:
+        scope: The scope of the node.
+        node: The node.
+    """
+
+    scope: Scope
+    node: Any
+
+    def __str__(self) -> str:
+        return f"{self.scope.name}{self.node.name} ({self.node.op})"
+
+
+def last_change(scope: Scope, node: Any, resource: Origin) -> Change | None:
+    """The last change of a variable or table before a node runs; None if it is as in the file.
 
     Args:
-        scope: Where it is read.
-        node: What reads it.
-        handle: The input of the node that is the variable or table.
+        scope: The scope of the node.
+        node: The node.
+        resource: The variable or table.
 
     Raises:
-        Unsupported: It has been changed.
+        Unsupported: It is not known whether it is changed, or in which order.
     """
-    origin = scope.origin(handle)
     place = scope
     while node is not None:
-        if _changes_something(place):
-            for changed in _changed_before(place, node):
-                if changed is None or changed == origin:
-                    raise Unsupported("it reads what the model changes; a state that changes is not converted")
+        if _changes_something(place) and (found := _last(place, _ancestors(place, node), resource)) is not None:
+            return found
         node = place.site
         place = place.caller or place
+    return None
+
+
+def final_change(graph: Scope, run: Iterable[str], resource: Origin) -> Change | None:
+    """The last change of a variable or table in a call of a model; see `last_change`.
+
+    Args:
+        graph: Its graph.
+        run: The nodes that are run, and with them those before.
+        resource: The variable or table.
+    """
+    if not _changes_something(graph):
+        return None
+    names = {name for name in run if name in graph.nodes}
+    names |= {before for name in names for before in _ancestors(graph, graph.nodes[name])}
+    return _last(graph, names, resource)
 
 
 def changes(library: Library, name: str) -> bool:
@@ -80,27 +109,44 @@ def _changes_something(scope: Scope) -> bool:
     return scope.changes
 
 
-def _changed_before(scope: Scope, node: Any) -> Iterator[Any]:
-    """The origins of the resources that are changed before a node runs; None for those that are not known."""
-    waiting = [name[1:] for name in node.input if name.startswith("^")]
+def _ancestors(scope: Scope, node: Any) -> set[str]:
+    """The nodes that run before a node."""
     seen: set[str] = set()
+    waiting = [node]
     while waiting:
-        name = waiting.pop()
-        before = scope.nodes.get(name)
-        if name in seen or before is None:
+        for tensor in waiting.pop().input:
+            name = tensor.removeprefix("^").partition(":")[0]
+            if name not in seen and name in scope.nodes:
+                seen.add(name)
+                waiting.append(scope.nodes[name])
+    return seen
+
+
+def _last(scope: Scope, names: Iterable[str], resource: Origin) -> Change | None:
+    """The last of some nodes that changes a resource, or of the nodes in a function that it calls."""
+    found: dict[str, Change] = {}
+    for name in names:
+        node = scope.nodes[name]
+        if _is_change(node.op):
+            changed = _origin(scope, node)
+            if changed is None:
+                raise Unsupported(f"it is not known what {scope.name}{name} ({node.op}) changes")
+            if changed == resource:
+                found[name] = Change(scope, node)
+        elif not any(changes(scope.library, called) for called in _called(node)):
             continue
-        seen.add(name)
-        waiting += [tensor.removeprefix("^").partition(":")[0] for tensor in before.input]
-        if _is_change(before.op):
-            yield _origin(scope, before)
-        elif before.op in CALLS and changes(scope.library, before.attr["f"].func.name):
-            for inner, changing in scope.call(before).every():
-                if _is_change(changing.op):
-                    yield _origin(inner, changing)
-                elif changing.op not in CALLS and any(changes(scope.library, name) for name in _called(changing)):
-                    yield None
-        elif before.op not in CALLS and any(changes(scope.library, called) for called in _called(before)):
-            yield None
+        elif node.op in CALLS:
+            inner = scope.call(node)
+            if (change := _last(inner, inner.nodes, resource)) is not None:
+                found[name] = change
+        elif resource in scope.origins(node):
+            raise Unsupported(f"{scope.name}{name} ({node.op}) changes it in a branch or loop, which is not converted")
+    for name, change in found.items():
+        if len(found) == 1 or found.keys() - {name} <= _ancestors(scope, scope.nodes[name]):
+            return change
+    if found:
+        raise Unsupported(f"{', '.join(map(str, found.values()))} change it in no order")
+    return None
 
 
 def _origin(scope: Scope, node: Any) -> Origin | None:

@@ -27,6 +27,7 @@ class Model:
         folder: The folder outside of which no asset is read.
         lookup_tables: The keys and values of lookup tables that were given with it, by node.
         specs: What is known of the parts of sparse and ragged inputs.
+        effects: The nodes that a call runs besides those that its outputs need.
         tags, signature: The tags of its graph and its signature in a SavedModel.
     """
 
@@ -39,6 +40,7 @@ class Model:
     folder: Path | None = None
     lookup_tables: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     specs: CompositeSpecs = field(default_factory=CompositeSpecs)
+    effects: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     signature: str = ""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type, type_name
+from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, type_name
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: The most elements of a constant; a damaged file may claim any number.
@@ -17,14 +17,12 @@ MOST_ELEMENTS = 2**40
 #: The most elements of which a constant may hold one value only, to be repeated.
 MOST_REPEATED = 2**31
 
-_STRING = NUMBERS["string"]
-
 #: The fields that hold the values of each type where they are not bytes.
 _FIELDS = {
     "float32": "float_val", "float64": "double_val", "int32": "int_val", "uint8": "int_val", "int16": "int_val",
     "int8": "int_val", "uint16": "int_val", "string": "string_val", "int64": "int64_val", "bool": "bool_val",
     "uint32": "uint32_val", "uint64": "uint64_val",
-    "float16": "half_val", "bfloat16": "half_val",
+    "float16": "half_val", "bfloat16": "half_val", "complex64": "scomplex_val", "complex128": "dcomplex_val",
 }  # fmt: skip
 
 
@@ -41,9 +39,9 @@ def array_of(proto: Any) -> Array:
     Fewer values than elements are completed by the last one, and none by zeros, as TensorFlow does it.
 
     Raises:
-        Unsupported: It has another type than ONNX's, or its values do not fit its shape.
+        Unsupported: It has a type that is none of numbers or strings, or its values do not fit its shape.
     """
-    dtype = numpy_dtype(onnx_type(proto.dtype)) if proto.dtype != _STRING else np.dtype(object)
+    dtype = _numpy_type(proto.dtype)
     dims = tuple(int(dim.size) for dim in proto.tensor_shape.dim)
     if proto.tensor_shape.unknown_rank or min(dims, default=0) < 0:
         raise Unsupported("the shape of the constant is not known")
@@ -75,6 +73,14 @@ def array_of(proto: Any) -> Array:
     return np.concatenate([values, rest]).reshape(dims)
 
 
+def _numpy_type(number: int) -> np.dtype[Any]:
+    """The type of the elements of an array; ONNX Runtime computes with all but complex ones."""
+    name = type_name(number)
+    if name == "string":
+        return np.dtype(object)
+    return np.dtype(name) if name.startswith("complex") else numpy_dtype(onnx_type(number))
+
+
 def _values(proto: Any, dtype: np.dtype[Any]) -> Array:
     name = type_name(proto.dtype)
     held = getattr(proto, _FIELDS[name])
@@ -82,6 +88,8 @@ def _values(proto: Any, dtype: np.dtype[Any]) -> Array:
         texts = np.empty(len(held), object)
         texts[:] = list(held)
         return texts
+    if dtype.kind == "c":  # real and imaginary parts in turn
+        return np.array(held[: len(held) // 2 * 2], dtype.type(0).real.dtype).view(dtype)
     if name in ("float16", "bfloat16"):
         return np.array(held, np.int64).astype(np.uint16).view(dtype)
     with np.errstate(all="ignore"):

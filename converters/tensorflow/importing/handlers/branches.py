@@ -45,12 +45,15 @@ def _reads(context: Context, scope: Scope, node: Any) -> list[Any]:
 
 
 def outer_origins(context: Context, scope: Scope, wanted: Sequence[Any]) -> list[Any]:
-    """The origins outside of a body that origins in it need."""
-    found: dict[tuple[int, str, int], Origin] = {}
+    """The origins outside of a body, and the values that stand for themselves, that origins in it need."""
+    found: dict[tuple[int, str, int], Any] = {}
     seen: set[tuple[int, str]] = set()
-    waiting = [origin for origin in wanted if isinstance(origin, Origin)]
+    waiting = [*wanted]
     while waiting:
         origin = waiting.pop()
+        if not isinstance(origin, Origin):
+            found[id(origin), "", 0] = origin
+            continue
         if origin.scope.frame is not scope.frame:
             found[id(origin.scope), origin.node, origin.output] = origin
             continue
@@ -61,7 +64,7 @@ def outer_origins(context: Context, scope: Scope, wanted: Sequence[Any]) -> list
                 read = context.read_by(origin.scope, origin.scope.nodes[origin.node])
             except Unsupported:  # which is recorded when the node is converted
                 continue
-            waiting += [before for before in read if isinstance(before, Origin)]
+            waiting += read
     return list(found.values())
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.errors import UnknownShape, Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.layouts import Layout
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.schemas.declaration import FLOATS
 
 _FLOATS = ("float16", "bfloat16", "float")
 
@@ -18,19 +19,22 @@ _FLOATS = ("float16", "bfloat16", "float")
 def convolution(node: Node, emit: Emitter) -> Tensor:
     """A convolution with strides, dilations and groups; the groups are those of the filter."""
     x, weight = node["input"], node["filter"]
+    if x.dtype not in FLOATS:  # which wrap in TensorFlow, and would be floats here
+        raise Unsupported(f"ONNX Runtime convolves floats only, not {x}")
     layout = Layout(node, x, emit)
-    channels, each = layout.channels, weight.dim(weight.rank - 2)
-    group = 1  # where the number of channels is not known; ONNX Runtime refuses others
-    if channels is not None and each:
-        if channels % each:
-            raise Unsupported(f"{channels} channels are not a multiple of the filter's {each}")
-        group = channels // each
-    rank = weight.rank
+    rank = layout.rank_of(weight)
+    channels, each, filters = layout.channels, weight.dim(rank - 2), weight.dim(rank - 1)
+    if filters == 1:
+        group = 1
+    elif channels is None or each is None:
+        raise UnknownShape("how many groups it has is not known: the channels of its input and of its filter must be")
+    elif each and channels % each:
+        raise Unsupported(f"{channels} channels are not a multiple of the filter's {each}")
+    else:
+        group = channels // each if each else 1
     ordered = emit.op("Transpose", weight, perm=[rank - 1, rank - 2, *range(rank - 2)])
-    made = emit.op(
-        "Conv", layout.first(x), ordered, group=group, **layout.windows(weight.shape[:-2] if weight.shape else ())
-    )
-    return layout.last(made)
+    first, windows = layout.under(weight.shape[:-2] if weight.shape else ())
+    return layout.last(emit.op("Conv", first, ordered, group=group, **windows))
 
 
 @handles("DepthwiseConv2dNative", inputs=("input", "filter"), to="Conv", dtypes=_FLOATS)
@@ -38,11 +42,12 @@ def depthwise_convolution(node: Node, emit: Emitter) -> Tensor:
     """A convolution of each channel by itself."""
     x, weight = node["input"], node["filter"]
     layout = Layout(node, x, emit)
+    layout.rank_of(weight)
     height, width, channels, each = weight.dims
     ordered = emit.op("Transpose", weight, perm=[2, 3, 0, 1])
     filters = emit.op("Reshape", ordered, emit.constant([channels * each, 1, height, width]))
-    made = emit.op("Conv", layout.first(x), filters, group=channels, **layout.windows((height, width)))
-    return layout.last(made)
+    first, windows = layout.under((height, width))
+    return layout.last(emit.op("Conv", first, filters, group=channels, **windows))
 
 
 @handles(
@@ -138,7 +143,7 @@ def transposed_convolution(node: Node, emit: Emitter) -> Tensor:
     """What a convolution would have been given, up to weights: a transposed convolution."""
     x, weight = node["out_backprop"], node["filter"]
     layout = Layout(node, x, emit)
-    rank = weight.rank
+    rank = layout.rank_of(weight)
     ordered = emit.op("Transpose", weight, perm=[rank - 1, rank - 2, *range(rank - 2)])
     first, sizes = layout.first(x), layout.spatial_sizes(node["input_sizes"])
     if sizes is None:

@@ -27,22 +27,38 @@ class Layout:
         self._spatial = range(1, self._rank - 1) if self._is_last else range(2, self._rank)
         self.channels = x.dim(-1 if self._is_last else 1)
 
+    def rank_of(self, weight: Tensor) -> int:
+        """The rank of a filter.
+
+        Raises:
+            Unsupported: It has another rank than the images.
+        """
+        if weight.rank != self._rank:
+            raise Unsupported(f"its filter {weight} is not of rank {self._rank}")
+        return self._rank
+
     def first(self, x: Tensor) -> Tensor:
         """The tensor with channels before the spatial dimensions."""
         return self._emit.op("Transpose", x, perm=[0, self._rank - 1, *self._spatial]) if self._is_last else x
 
-    def reached(self, x: Tensor) -> Tensor:
-        """The tensor of channels first without what no window reaches, as ONNX Runtime has no negative borders."""
-        steps = zip(range(2, self._rank), self._of("ksize"), self._of("strides"), strict=True)
-        if self._node.attributes["padding"] != b"SAME":
-            return x
-        emit = self._emit
-        for axis, width, stride in steps:
-            if width < stride:
+    def under(self, size: str | Sequence[int | None]) -> tuple[Tensor, dict[str, Any]]:
+        """The tensor with channels first, without what no window reaches, and ONNX's attributes for the windows.
+
+        Args:
+            size: The attribute with the size of the windows, or the sizes of a filter.
+        """
+        x, emit, windows = self.first(self._x), self._emit, self.windows(size)
+        if "auto_pad" not in windows:
+            return x, windows
+        widths = windows.get("kernel_shape", size)
+        for axis, width, stride in zip(range(2, self._rank), widths, windows["strides"], strict=True):
+            if width is None or width < stride:  # where ONNX Runtime would have negative borders
+                if width is None:
+                    raise UnknownShape("the size of a filter with strides must be known")
                 count = emit.op("Div", emit.op("Sub", emit.size(x, axis), emit.constant([1])), emit.constant([stride]))
                 end = emit.op("Add", emit.op("Mul", count, emit.constant([stride])), emit.constant([width]))
                 x = emit.op("Slice", x, emit.constant([0]), end, emit.constant([axis]))
-        return x
+        return x, windows
 
     def last(self, x: Tensor) -> Tensor:
         """The tensor in the node's own order."""

@@ -14,7 +14,7 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
-from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import VARIANT, of_rows
+from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import VARIANT, concatenated_rows, of_rows
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, RaggedRows, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
@@ -190,6 +190,36 @@ def push_back(values: list[Any], attributes: Attributes, dtype: int, emit: Emitt
         rows = emit.op("Concat", rows_of(given, emit, item.shape), row, axis=0)
     size = emit.op("Add", given.size, emit.constant(1))
     return ListOfTensors(rows, size, dtype, known_shape(given.element_shape, item.shape))
+
+
+@structure("TensorListConcat", "TensorListConcatV2")
+def concatenated(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The elements one after the other, and how many rows each has."""
+    given, *_ = context.values(scope.origins(node))
+    emit = scope.frame.emit
+    emit.begin(f"{scope.name}{node.name}")
+    if isinstance(given, ListOfRows):
+        return concatenated_rows(given, emit)
+    rows = rows_of(given, emit)
+    if rows.rank < 2:
+        raise Unsupported("the elements of its list are scalars")
+    sizes = emit.shape_of(rows)
+    count, length = (emit.op("Gather", sizes, emit.constant([k]), shape=(1,)) for k in (0, 1))
+    inner = emit.op("Slice", sizes, emit.constant([2]), emit.constant([_LAST]), emit.constant([0]))
+    target = emit.op("Concat", emit.op("Mul", count, length), inner, axis=0)
+    shape = None if rows.shape is None else (None, *rows.shape[2:])
+    return emit.op("Reshape", rows, target, allowzero=1, shape=shape), emit.op("Expand", length, count)
+
+
+def only_concatenated(scope: Scope, node: Any, position: int) -> bool:
+    """Whether an output of a node is a list that is read to be concatenated only: its elements may differ in length."""
+    readers = []
+    for other in scope.nodes.values():
+        for name in other.input:
+            tensor = name.removeprefix("^").split(":")
+            if tensor[0] == node.name and int(tensor[-1] if len(tensor) > 1 else 0) == position:
+                readers.append(other.op)
+    return bool(readers) and set(readers) <= {"TensorListConcat", "TensorListConcatV2"}
 
 
 @structure("TensorListLength")

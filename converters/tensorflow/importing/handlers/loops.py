@@ -15,12 +15,19 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.branches import common_shape, truth
-from onnx_sparse.converters.tensorflow.importing.handlers.lists import WRITES, known_shape, rows_of, written, zeros
+from onnx_sparse.converters.tensorflow.importing.handlers.lists import (
+    WRITES,
+    known_shape,
+    only_concatenated,
+    rows_of,
+    written,
+    zeros,
+)
 from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import Appended
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, Value
+from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.effects import changes
-from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.converters.tensorflow.reading.scopes import COPIES, Origin, Scope, parts_of
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of, shape_of
 from onnx_sparse.converters.writing.graph_emitter import value_info
 
@@ -94,15 +101,26 @@ class Source(ABC):
 
 
 class _Functions(Source):
-    """A loop as a node with two functions."""
+    """A loop as a node with two functions.
 
-    def __init__(self, scope: Scope, node: Any) -> None:
+    Args:
+        scope: The scope of the node.
+        node: The node.
+        live: Which of its variables there are; all when omitted. The others have no values.
+    """
+
+    def __init__(self, scope: Scope, node: Any, live: Sequence[int] | None = None) -> None:
         super().__init__(scope, f"{scope.name}{node.name}")
         self._node = node
+        self.count = len(scope.origins(node))
+        self._live = range(self.count) if live is None else live
 
     def body(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
         """See `Source`."""
-        return self._called("body", context, variables, prefix, frame)
+        results = self._called("body", context, variables, prefix, frame)
+        if len(results) != self.count:
+            raise Unsupported(f"its body returns {len(results)} of {self.count} variables")
+        return [results[k] for k in self._live]
 
     def condition(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> Any:
         """See `Source`."""
@@ -113,19 +131,90 @@ class _Functions(Source):
 
     def _called(self, which: str, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
         name = self._node.attr[which].func.name
-        return context.keep(self.scope.function(name, list(variables), prefix, frame, self._node)).results()
+        given: list[Any] = [_Variable() for _ in range(self.count)]
+        for k, variable in zip(self._live, variables, strict=True):
+            given[k] = variable
+        return context.keep(self.scope.function(name, given, prefix, frame, self._node)).results()
+
+
+def _live_variables(context: Context, scope: Scope, node: Any) -> list[int]:
+    """The variables of a loop that its results which are read need, or its condition, through all rounds.
+
+    TensorFlow 1 adds a list of each intermediate value for gradients that a model does not compute.
+    """
+    key = id(scope), node.name
+    if key not in context.live:
+        source = _Functions(scope, node)
+        variables = [_Variable() for _ in range(source.count)]
+        results = source.body(context, variables, "", scope.frame.body())
+        test = source.condition(context, variables, "", scope.frame.body())
+        live, wanted = {*_read_results(context, scope, node)}, [test]
+        wanted += [results[k] for k in live]
+        while wanted:
+            readers = _readers(context, wanted)
+            reached = {k for k, variable in enumerate(variables) if id(variable) in readers or variable in wanted}
+            wanted = [results[k] for k in reached - live]
+            live |= reached
+        context.live[key] = sorted(live)
+    return context.live[key]
+
+
+def _read_results(context: Context, scope: Scope, node: Any) -> set[int]:
+    """Which results of a node anything reads but copies that nothing reads."""
+    readers: dict[str, list[tuple[str, Any]]] = {}
+    for other in scope.nodes.values():
+        for tensor in other.input:
+            readers.setdefault(tensor.partition(":")[0], []).append((tensor, other))
+    ends = [*scope.returned]
+    if scope is context.model.graph:
+        ends += [port.tensor for port in context.model.outputs]
+    for tensor in ends:
+        readers.setdefault(tensor.partition(":")[0], []).append((tensor, None))
+
+    def is_read(reader: Any) -> bool:
+        if reader is None or reader.op not in COPIES:
+            return True
+        return any(is_read(after) for _, after in readers.get(reader.name, ()))
+
+    found = set()
+    for tensor, reader in readers.get(node.name, ()):
+        if is_read(reader):
+            _, output, index = parts_of(tensor)
+            found.add(scope.position(node, output, index))
+    return found
+
+
+def _read_before(context: Context, scope: Scope, node: Any) -> list[Any]:
+    origins = scope.origins(node)
+    return [origins[k] for k in _live_variables(context, scope, node)]
 
 
 @structure(
     *("While", "StatelessWhile"),
+    reads=_read_before,
     ignored=("cond", "body", "output_shapes", "parallel_iterations"),  # which scopes read; and how many at once
 )
 def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
-    """A loop of two functions."""
+    """A loop of two functions; variables that nothing needs leave it."""
     if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):
         raise Unsupported("it changes a variable or table, a state that is not converted")
-    initial = context.values(scope.origins(node))
-    return converted_loop(context, _Functions(scope, node), initial, _declared_shapes(node))
+    live, declared = _live_variables(context, scope, node), _declared_shapes(node)
+    initial = context.values(_read_before(context, scope, node))
+    for place, (k, value) in enumerate(zip(live, initial, strict=True)):
+        if isinstance(value, ListOfTensors) and value.rows is None and _differ_in_length(scope, node, k, value):
+            initial[place] = ListOfRows(None, value.size)
+    shapes = [declared[k] if k < len(declared) else None for k in live]
+    source = _Functions(scope, node, live)
+    made: list[Value] = [Resource(scope, node)] * source.count  # of those that nothing reads
+    for k, value in zip(live, converted_loop(context, source, initial, shapes), strict=True):
+        made[k] = value
+    return tuple(made)
+
+
+def _differ_in_length(scope: Scope, node: Any, k: int, value: ListOfTensors) -> bool:
+    """Whether the elements of a list that a loop writes may differ in length."""
+    has_length = value.element_shape is not None and None not in value.element_shape[:1]
+    return not has_length and only_concatenated(scope, node, k)
 
 
 def converted_loop(

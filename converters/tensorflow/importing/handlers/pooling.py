@@ -16,31 +16,33 @@ from onnx_sparse.converters.writing.reads import Attributes
 from onnx_sparse.schemas.declaration import FLOATS
 
 _FLOATS = ("float16", "bfloat16", "float")
-_NUMBERS = ("all numbers",)
+#: Those whose largest ONNX Runtime finds.
+_SHORT = ("float16", "bfloat16", "float", "double", "int8", "uint8", "int16", "uint16", "int32", "uint32")
 #: Types whose numbers a double holds, and that ONNX Runtime has no places of the largest for.
 _AS_DOUBLE = (TensorProto.INT32, TensorProto.UINT32)
 _AS_FLOAT = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
-@handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_NUMBERS)
+@handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_SHORT)
 def max_pool(node: Node, emit: Emitter) -> Tensor:
     """The largest element of each window."""
+    if node["input"].dtype in (TensorProto.INT64, TensorProto.UINT64):  # which doubles do not hold
+        raise Unsupported("ONNX Runtime finds no largest integers of 64 bits")
     layout = Layout(node, node["input"], emit)
-    made = emit.op("MaxPool", layout.first(node["input"]), **layout.windows("ksize"))
-    return layout.last(made)
+    x, windows = layout.under("ksize")
+    return layout.last(emit.op("MaxPool", x, **windows))
 
 
 @handles("AvgPool", inputs=("value",), to="AveragePool", dtypes=_FLOATS)
 @handles("AvgPool3D", inputs=("input",), to="AveragePool", dtypes=_FLOATS)
 def average_pool(node: Node, emit: Emitter) -> Tensor:
     """The mean of each window, of the elements that are in the tensor."""
-    x = node["value" if node.op_type == "AvgPool" else "input"]
-    layout = Layout(node, x, emit)
-    made = emit.op("AveragePool", layout.reached(layout.first(x)), count_include_pad=0, **layout.windows("ksize"))
-    return layout.last(made)
+    layout = Layout(node, node["value" if node.op_type == "AvgPool" else "input"], emit)
+    x, windows = layout.under("ksize")
+    return layout.last(emit.op("AveragePool", x, count_include_pad=0, **windows))
 
 
-@handles("MaxPoolV2", inputs=("input", "ksize", "strides"), to="MaxPool", dtypes=_NUMBERS)
+@handles("MaxPoolV2", inputs=("input", "ksize", "strides"), to="MaxPool", dtypes=_SHORT)
 def max_pool_of_inputs(node: Node, emit: Emitter) -> Tensor:
     """The largest element of each window, whose size and steps are constant inputs."""
     given = {name: node[name].integers(name) for name in ("ksize", "strides")}
@@ -52,31 +54,38 @@ def max_pool_of_inputs(node: Node, emit: Emitter) -> Tensor:
     "MaxPoolWithArgmax",
     inputs=("input",),
     to="MaxPool",
-    dtypes=("float16", "bfloat16", "float", "double", "int8", "uint8", "int16", "uint16", "int32", "uint32"),
+    dtypes=_SHORT,
 )
 def max_pool_with_places(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its place among all elements, or those of its image."""
     x, attributes = node["input"], node.attributes
     given = {name: attributes[name] for name in ("ksize", "strides", "padding")}
-    layout = Layout(replace(node, attributes=Attributes({**given, "data_format": b"NHWC"})), x, emit)
     if x.dtype in _AS_DOUBLE or x.dtype == TensorProto.DOUBLE:
         wide = TensorProto.DOUBLE
     elif x.dtype in FLOATS or x.dtype in _AS_FLOAT:
         wide = TensorProto.FLOAT
     else:
         raise Unsupported("ONNX Runtime finds no places of the largest integers of 64 bits")
-    first = layout.first(emit.cast(x, wide))
-    made, places = emit.node("MaxPool", [first], [wide, TensorProto.INT64], **layout.windows("ksize"))
+    given["data_format"] = b"NHWC"
+    layout = Layout(replace(node, attributes=Attributes(given)), emit.cast(x, wide), emit)
+    first, windows = layout.under("ksize")
+    made, places = emit.node("MaxPool", [first], [wide, TensorProto.INT64], **windows)
     batch, height, width, channels = (emit.scalar(emit.size(x, k)) for k in range(4))
     area = emit.op("Mul", height, width)
-    pixel = emit.op("Mod", places, area)
-    channel = emit.op("Mod", emit.op("Div", places, area), channels)
-    numbers = emit.op("Add", emit.op("Mul", pixel, channels), channel)
+    columns = emit.scalar(emit.size(first, 3))  # without those that no window reaches
+    channel, pixel = _quotient_and_rest(places, emit.op("Mul", emit.scalar(emit.size(first, 2)), columns), emit)
+    row, column = _quotient_and_rest(pixel, columns, emit)
+    pixel = emit.op("Add", emit.op("Mul", row, width), column)
+    numbers = emit.op("Add", emit.op("Mul", pixel, channels), emit.op("Mod", channel, channels))
     if attributes["include_batch_in_index"]:
         images = emit.op("Range", emit.constant(0), batch, emit.constant(1))
         start = emit.op("Mul", images, emit.op("Mul", area, channels))
         numbers = emit.op("Add", numbers, emit.op("Unsqueeze", start, emit.constant([1, 2, 3])))
     return emit.cast(layout.last(made), x.dtype), emit.cast(layout.last(numbers), node.dtypes[1])
+
+
+def _quotient_and_rest(number: Tensor, divisor: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
+    return emit.op("Div", number, divisor), emit.op("Mod", number, divisor)
 
 
 @handles("ExtractImagePatches", inputs=("images",), to="Gather", dtypes=("all numbers", "bool"))

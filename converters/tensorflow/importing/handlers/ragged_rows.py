@@ -100,6 +100,14 @@ def _whole(given: ListOfRows) -> RaggedRows:
     return given.rows
 
 
+def concatenated_rows(given: ListOfRows, emit: Emitter) -> tuple[Tensor, ...]:
+    """The elements of a list one after the other, and how many rows each has."""
+    rows = _whole(given)
+    one, end, zero = emit.constant([1]), emit.constant([np.iinfo(np.int64).max]), emit.constant([0])
+    starts = emit.op("Slice", rows.splits[0], zero, emit.constant([-1]), zero)
+    return rows.values, emit.op("Sub", emit.op("Slice", rows.splits[0], one, end, zero), starts)
+
+
 def _from_tensor(values: list[Any], emit: Emitter) -> Value:
     rows: RaggedRows = values[0]
     if not rows.is_vector:
@@ -128,7 +136,7 @@ _OPERATORS: dict[str, Callable[[list[Any], Emitter], Value]] = {
 
 
 class Appended:
-    """A list of ragged tensors to which each round of a loop appends one: its values and row splits grow.
+    """A list of ragged or other tensors to which each round of a loop appends one: its values and row splits grow.
 
     Args:
         row: What a round appends.
@@ -141,6 +149,8 @@ class Appended:
     """
 
     def __init__(self, row: Value) -> None:
+        if isinstance(row, Tensor):
+            row = RaggedRows((), row, False)
         if not isinstance(row, RaggedRows) or row.is_vector:
             raise Unsupported("a round writes what is no variant of a ragged tensor")
         inner = None if row.values.shape is None else row.values.shape[1:]

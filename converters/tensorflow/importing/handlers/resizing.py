@@ -1,10 +1,14 @@
-"""tf.raw_ops.ResizeNearestNeighbor, ResizeBilinear, ResizeBicubic, ResizeArea and CropAndResize.
+"""tf.raw_ops.ResizeNearestNeighbor, ResizeBilinear, ResizeBicubic, ResizeArea, ScaleAndTranslate and CropAndResize.
 
 Positions and weights are computed as TensorFlow's kernels compute them; ONNX's Resize rounds positions otherwise.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
@@ -12,9 +16,12 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.converters.writing.special_functions import polynomial
 
 _FLOAT = TensorProto.FLOAT
 _IMAGES = ("all numbers",)
+#: The least float of full precision.
+_LEAST = float(np.finfo(np.float32).tiny)
 #: The steps into which TensorFlow divides the way from one pixel to the next for its cubic weights.
 _CUBIC_STEPS = 1024
 
@@ -152,9 +159,13 @@ def resize_area(node: Node, emit: Emitter) -> Tensor:
     """The mean of the area that each pixel has in the images, as two products with matrices of shares."""
     if node.attributes["align_corners"]:
         raise Unsupported("its attribute align_corners = True is not converted")
-    images = emit.cast(node["images"], _FLOAT)
-    rows, columns = (_shares(node, axis, emit) for axis in (1, 2))
-    by_columns = emit.op("MatMul", columns, images)
+    return _weighted(node["images"], [_shares(node, axis, emit) for axis in (1, 2)], emit)
+
+
+def _weighted(images: Tensor, weights: Sequence[Tensor], emit: Emitter) -> Tensor:
+    """Images whose rows and columns are sums of the given ones, with weights for each `[after, before]`."""
+    rows, columns = weights
+    by_columns = emit.op("MatMul", columns, emit.cast(images, _FLOAT))
     turned = emit.op("MatMul", rows, emit.op("Transpose", by_columns, perm=[0, 2, 1, 3]))
     return emit.op("Transpose", turned, perm=[0, 2, 1, 3])
 
@@ -173,6 +184,84 @@ def _shares(node: Node, axis: int, emit: Emitter) -> Tensor:
     start = emit.op("Max", old, emit.op("Mul", new, scale))
     end = emit.op("Min", emit.op("Add", old, one), emit.op("Mul", emit.op("Add", new, one), scale))
     return emit.op("Div", emit.op("Max", emit.op("Sub", end, start), zero), scale)
+
+
+#: Kernels of ScaleAndTranslate as polynomials: where each piece ends, and its factors, that of the highest power first.
+_PIECES: dict[str, Sequence[tuple[float, tuple[float, ...]]]] = {
+    "triangle": [(1, (-1, 1))],
+    "keyscubic": [(1, (1.5, -2.5, 0, 1)), (2, (-0.5, 2.5, -4, 2))],
+    "mitchellcubic": [(1, (7 / 6, -2, 0, 8 / 9)), (2, (-7 / 18, 2, -10 / 3, 16 / 9))],
+}
+#: The kernels that are no polynomials, and how far they reach.
+_LANCZOS = {"lanczos1": 1.0, "lanczos3": 3.0, "lanczos5": 5.0}
+_GAUSSIAN = 1.5
+
+
+@handles(
+    "ScaleAndTranslate",
+    inputs=("images", "size", "scale", "translation"),
+    to="MatMul",
+    dtypes=_IMAGES,
+    differs="a pixel that is not finite reaches all of its rows and columns",
+)
+def scale_and_translate(node: Node, emit: Emitter) -> Tensor:
+    """Each pixel the weighted mean of those near it, as two products with matrices of weights."""
+    images = node["images"]
+    if images.rank != 4:
+        raise Unsupported(f"{images} is not of rank 4")
+    return _weighted(images, [_kernel_weights(node, axis, emit) for axis in (1, 2)], emit)
+
+
+def _kernel_weights(node: Node, axis: int, emit: Emitter) -> Tensor:
+    """The weight that each pixel of the images has in each of the result, along an axis."""
+    sizes, at = emit.int64(node["size"]), emit.constant(axis - 1)
+    before = emit.scalar(emit.size(node["images"], axis))
+    after = emit.scalar(emit.op("Gather", sizes, at))
+    zero, one, half = (emit.constant(number, _FLOAT) for number in (0.0, 1.0, 0.5))
+    steps = emit.op("Div", one, emit.op("Gather", node["scale"], at))
+    moved = emit.op("Mul", steps, emit.op("Gather", node["translation"], at))
+    stretch = emit.op("Max", steps, one) if node.attributes["antialias"] else one
+    old, new = (
+        emit.op("Add", emit.cast(emit.op("Range", emit.constant(0), count, emit.constant(1)), _FLOAT), half)
+        for count in (before, after)
+    )
+    centers = emit.op("Unsqueeze", emit.op("Sub", emit.op("Mul", new, steps), moved), emit.constant([1]))
+    distances = emit.op("Abs", emit.op("Div", emit.op("Sub", old, centers), stretch))
+    weights = _kernel(node.attributes["kernel_type"].decode("utf-8", "replace"), distances, emit)
+    total = emit.op("ReduceSum", weights, emit.constant([1]), keepdims=1)
+    is_something = emit.op("GreaterOrEqual", emit.op("Abs", total), emit.constant(1000 * _LEAST, _FLOAT))
+    weights = emit.op("Div", weights, emit.op("Where", is_something, total, one))
+    last = emit.cast(before, _FLOAT)
+    is_inside = emit.op("And", emit.op("GreaterOrEqual", centers, zero), emit.op("LessOrEqual", centers, last))
+    return emit.op("Where", is_inside, weights, zero)
+
+
+def _kernel(name: str, x: Tensor, emit: Emitter) -> Tensor:
+    """The weight at a distance, which is not negative."""
+
+    def number(value: float) -> Tensor:
+        return emit.constant(value, _FLOAT)
+
+    if name in _PIECES:
+        made = number(0.0)
+        for end, factors in reversed(_PIECES[name]):
+            made = emit.op("Where", emit.op("Less", x, number(end)), polynomial(emit, factors, x), made)
+        return made
+    if name == "box":
+        beyond = emit.op("Where", emit.op("Equal", x, number(0.5)), number(0.5), number(0.0))
+        return emit.op("Where", emit.op("Less", x, number(0.5)), number(1.0), beyond)
+    if name == "gaussian":
+        squares = emit.op("Mul", x, x)
+        made = emit.op("Exp", emit.op("Mul", squares, number(-9 / (2 * _GAUSSIAN**2))))
+        return emit.op("Where", emit.op("Less", x, number(_GAUSSIAN)), made, number(0.0))
+    if name not in _LANCZOS:
+        raise Unsupported(f"its attribute kernel_type = {name!r} is not converted")
+    radius = _LANCZOS[name]
+    turn = emit.op("Mul", x, number(math.pi))
+    waves = emit.op("Mul", emit.op("Sin", turn), emit.op("Sin", emit.op("Div", turn, number(radius))))
+    made = emit.op("Div", emit.op("Mul", waves, number(radius)), emit.op("Mul", turn, turn))
+    made = emit.op("Where", emit.op("LessOrEqual", x, number(1e-3)), number(1.0), made)
+    return emit.op("Where", emit.op("LessOrEqual", x, number(radius)), made, number(0.0))
 
 
 @handles("CropAndResize", inputs=("image", "boxes", "box_ind", "crop_size"), to="Gather", dtypes=_IMAGES)

@@ -1,4 +1,4 @@
-"""tf.raw_ops.RFFT, RFFT2D, FFT, FFT2D, IFFT, IFFT2D and what makes numbers of complex ones: ComplexAbs, Real, Imag.
+"""tf.raw_ops.RFFT, IRFFT, FFT, IFFT and their 2D, and what makes numbers of complex ones: ComplexAbs, Real, Imag.
 
 ONNX Runtime has no complex tensors. Here a complex tensor is one of numbers with a dimension more at the end, of the
 real and the imaginary part.
@@ -7,20 +7,18 @@ real and the imaginary part.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-
-from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.values import ComplexTensor, Value
-from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
+from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Value
+from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-
-_PARTS = {NUMBERS["complex64"]: TensorProto.FLOAT, NUMBERS["complex128"]: TensorProto.DOUBLE}
+from onnx_sparse.converters.writing.fourier import real_of_half
 
 Function = Callable[..., Value]
 
@@ -43,7 +41,7 @@ def _complex(*op_types: str) -> Callable[[Function], Function]:
 
 
 @_complex("Complex")
-def from_parts(real: Value, imaginary: Value, *, node: Any, emit: Emitter) -> Value:
+def fromparts_of(real: Value, imaginary: Value, *, node: Any, emit: Emitter) -> Value:
     """The complex numbers of two tensors, real and imaginary parts."""
     real, imaginary = _tensor(real), _tensor(imaginary)
     shape = emit.op("Shape", emit.op("Add", real, imaginary))
@@ -55,20 +53,20 @@ def from_parts(real: Value, imaginary: Value, *, node: Any, emit: Emitter) -> Va
 @_complex("Real", "Imag")
 def part(value: Value, *, node: Any, emit: Emitter) -> Value:
     """The real or the imaginary part."""
-    return emit.op("Gather", _parts(value), emit.constant(int(node.op == "Imag")), axis=-1)
+    return emit.op("Gather", parts_of(value), emit.constant(int(node.op == "Imag")), axis=-1)
 
 
 @_complex("Conj")
 def conjugate(value: Value, *, node: Any, emit: Emitter) -> Value:
     """The conjugate complex numbers."""
-    parts = _parts(value)
+    parts = parts_of(value)
     return ComplexTensor(emit.op("Mul", parts, emit.cast(emit.constant([1, -1]), parts.dtype)))
 
 
 @_complex("ComplexAbs")
 def absolute(value: Value, *, node: Any, emit: Emitter) -> Value:
     """The absolute values."""
-    parts = _parts(value)
+    parts = parts_of(value)
     total = emit.op("ReduceSum", emit.op("Mul", parts, parts), emit.constant([-1]), keepdims=0)
     return emit.op("Sqrt", total)
 
@@ -76,7 +74,7 @@ def absolute(value: Value, *, node: Any, emit: Emitter) -> Value:
 @_complex("FFT", "FFT2D", "IFFT", "IFFT2D")
 def transform(value: Value, *, node: Any, emit: Emitter) -> Value:
     """A DFT along the last dimension, or the last two."""
-    parts, count = _parts(value), 2 if node.op.endswith("2D") else 1
+    parts, count = parts_of(value), 2 if node.op.endswith("2D") else 1
     for axis in range(count):
         parts = _transformed(parts, parts.rank - 2 - axis, None, node, emit, inverse=int(node.op.startswith("I")))
     return ComplexTensor(parts)
@@ -94,18 +92,32 @@ def transform_of_real(value: Value, lengths: Value, *, node: Any, emit: Emitter)
     return ComplexTensor(parts)
 
 
+@_complex("IRFFT", "IRFFT2D")
+def real_transform(value: Value, lengths: Value, *, node: Any, emit: Emitter) -> Value:
+    """The real numbers of the first half of their DFT, along the last dimension or the last two."""
+    parts, sizes = parts_of(value), emit.int64(_tensor(lengths))
+    rank, first = parts.rank, emit.constant([0])
+    if node.op.endswith("2D"):
+        length = emit.scalar(emit.op("Gather", sizes, emit.constant(0)))
+        parts = _transformed(parts, rank - 3, length, node, emit, inverse=1)
+        parts = replace(parts, shape=(None,) * (rank - 1) + (2,))
+    length = emit.scalar(emit.op("Gather", sizes, emit.constant(-1)))
+    batch = emit.op("Unsqueeze", parts, first)
+    return emit.op("Squeeze", real_of_half(emit, batch, rank - 1, length), first)
+
+
 def is_complex_cast(node: Any) -> bool:
     """Whether a node casts from or to complex numbers."""
-    return node.op == "Cast" and any(node.attr[name].type in _PARTS for name in ("SrcT", "DstT"))
+    return node.op == "Cast" and any(node.attr[name].type in COMPLEX for name in ("SrcT", "DstT"))
 
 
 def complex_cast(value: Value, node: Any, emit: Emitter) -> Value:
     """Complex numbers of real or other complex ones, or the real parts of complex ones."""
     number = node.attr["DstT"].type
-    if number not in _PARTS:
-        real = emit.op("Gather", _parts(value), emit.constant(0), axis=-1)
+    if number not in COMPLEX:
+        real = emit.op("Gather", parts_of(value), emit.constant(0), axis=-1)
         return emit.cast(real, onnx_type(number))
-    dtype = _PARTS[number]
+    dtype = COMPLEX[number]
     if isinstance(value, ComplexTensor):
         return ComplexTensor(emit.cast(value.parts, dtype))
     real = emit.cast(_tensor(value), dtype)
@@ -135,7 +147,8 @@ def _tensor(value: Value) -> Tensor:
     return value
 
 
-def _parts(value: Value) -> Tensor:
+def parts_of(value: Value) -> Tensor:
+    """The real and imaginary parts of complex numbers."""
     if not isinstance(value, ComplexTensor):
         raise Unsupported("it takes what is no tensor of complex numbers")
     return value.parts

@@ -15,7 +15,7 @@ from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.nodes import converted_by
 from onnx_sparse.converters.tensorflow.importing.values import Resource, Table, Value
-from onnx_sparse.converters.tensorflow.reading.effects import refuse_after_change
+from onnx_sparse.converters.tensorflow.reading.effects import last_change
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
@@ -39,7 +39,7 @@ def lookup_table_find(context: Context, scope: Scope, node: Any) -> tuple[Value,
     handle, keys, default = context.values(scope.origins(node))
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
         raise Unsupported("its keys are no tensor")
-    refuse_after_change(scope, node, node.input[0])
+    refuse_changed(context, scope, node, handle)
     emit = scope.frame.emit
     emit.begin(f"{scope.name}{node.name}")
     # The handle is no tensor; its handler looks at the table instead.
@@ -58,6 +58,20 @@ def lookup_table_size(context: Context, scope: Scope, node: Any) -> tuple[Value,
     if table is None:
         raise Unsupported("the contents of the table are not in the model")
     return (scope.frame.emit.constant(len(table[0])),)
+
+
+def refuse_changed(context: Context, scope: Scope, node: Any, handle: Value) -> None:
+    """Refuse to read a table that a call of the model changes.
+
+    Raises:
+        Unsupported: It does.
+    """
+    if not isinstance(handle, Resource):
+        return
+    table = Origin(handle.scope, handle.node.name, 0)
+    change = last_change(scope, node, table) or context.variables.changed_by(table)
+    if change is not None:
+        raise Unsupported(f"{change} changes its table; a table that is a state is not converted")
 
 
 def table_of(context: Context, handle: Value) -> Table | None:
