@@ -113,7 +113,10 @@ def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tupl
 
 
 def one_hot(emit: Emitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axis: int) -> Tensor:
-    """ONNX OneHot in int64, the only combination of types that every version of ONNX Runtime has for integers."""
+    """ONNX OneHot in int64, the only combination of types that every version of ONNX Runtime has for integers.
+
+    A number that is out of range, such as the -1 of padding, has no one; ONNX would count from the end.
+    """
     rank = x.rank + 1
     if rank == 1:
         raise Unsupported(f"{x} is a scalar, which ONNX's OneHot does not take")
@@ -122,50 +125,17 @@ def one_hot(emit: Emitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axi
     axis %= rank
     values = [emit.reshape(emit.cast(v, TensorProto.INT64), [1]) for v in (zero, one)]
     dims = x.shape or ()
+    wide = emit.cast(x, TensorProto.INT64)
+    is_negative = emit.op("Less", wide, emit.constant(0), shape=x.shape)
     made = emit.op(
         "OneHot",
-        emit.cast(x, TensorProto.INT64),
+        emit.op("Where", is_negative, emit.constant(depth), wide, shape=x.shape),
         emit.constant(depth),
         emit.concat(values, 0),
         shape=(*dims[:axis], depth, *dims[axis:]),
         axis=axis,
     )
     return emit.cast(made, one.dtype)
-
-
-def batched_gather(emit: Emitter, x: Tensor, indices: Tensor, axis: int, batch: int) -> Tensor:
-    """Gather along an axis; the first `batch` axes of x correspond to those of the indices."""
-    dims = x.shape or ()
-    if batch == 0:
-        shape = None if indices.shape is None else (*dims[:axis], *indices.shape, *dims[axis + 1 :])
-        return emit.op("Gather", x, indices, shape=shape, axis=axis)
-    if not 0 < batch <= min(axis, indices.rank) or x.dims[:batch] != indices.dims[:batch]:
-        raise Unsupported(f"batchDims {batch} does not fit {x}, {indices} and axis {axis}")
-    # Merge batch and axis into one axis of batch x size, and shift each batch's indices to where its rows begin.
-    front = [*range(batch), axis]
-    rest = [i for i in range(x.rank) if i not in front]
-    rows = emit.transpose(x, front + rest)
-    batches, size = math.prod(x.dims[:batch]), x.dims[axis]
-    emit.spend(batches)
-    inner = indices.dims[batch:]
-    kept = [x.dims[i] for i in rest]
-    flat = emit.reshape(rows, [batches * size, *kept])
-    begins = emit.constant([[b * size] for b in range(batches)])
-    wide = emit.reshape(emit.cast(indices, TensorProto.INT64), [batches, math.prod(inner)])
-    if_negative = emit.op("Less", wide, emit.constant(0))
-    wrapped = emit.op("Where", if_negative, emit.op("Add", wide, emit.constant(size)), wide)
-    picked = emit.op("Gather", flat, emit.op("Add", wrapped, begins), shape=(batches, math.prod(inner), *kept), axis=0)
-    whole = emit.reshape(picked, [*x.dims[:batch], *inner, *kept])
-    # The axes between the batch and `axis` go back to their position before the indices.
-    between = axis - batch
-    first = batch + len(inner)
-    perm = [
-        *range(batch),
-        *range(first, first + between),
-        *range(batch, first),
-        *range(first + between, len(whole.dims)),
-    ]
-    return emit.transpose(whole, perm)
 
 
 def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:

@@ -20,6 +20,7 @@ from onnx_sparse.converters.ascend.given_inputs import Given, InputSpec, parse_i
 from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
+from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN
 from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, infer_shapes
@@ -41,10 +42,14 @@ def _where_typed(step: Pass) -> Pass:
     return replace(step, does=f"{step.does}; infers types first", apply=apply)
 
 
+#: As TensorFlow, from which GE's operators come: NaN is the largest and the least, but not the place of these.
+_OMITTED = tuple(kind for kind in (*UNSPECIFIED, OneNaN) if kind is not ExtremeOfNaN)
+
+
 def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
     """What is done with a model once its operations are converted."""
     checks = [pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []
-    typed = map(_where_typed, (*checks, pipeline.guard_against(omitted=(*UNSPECIFIED, OneNaN))))
+    typed = map(_where_typed, (*checks, pipeline.guard_against(omitted=_OMITTED)))
     return (*typed, pipeline.REFUSE_UNSUPPORTED)
 
 

@@ -15,7 +15,6 @@ from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTa
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
 from onnx_sparse.converters.tensorflow.importing.handlers.complex_numbers import complex_results, is_complex
-from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
 from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import is_shape_of_variants, shape_of_variants
 from onnx_sparse.converters.tensorflow.importing.handlers.spectra import complex_cast, is_complex_cast
 from onnx_sparse.converters.tensorflow.importing.nodes import (
@@ -38,6 +37,7 @@ from onnx_sparse.converters.tensorflow.importing.values import (
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
+from onnx_sparse.converters.writing.gathering import gathered
 from onnx_sparse.converters.writing.reads import refuse_unread
 from onnx_sparse.schemas.declaration import dtype_name
 
@@ -230,7 +230,7 @@ class Importer(Context):
         if id(lookup.table) not in self._tables_of:
             name = self.frame.emit.names.fresh(_name_of_table(lookup, self.model))
             self._tables_of[id(lookup.table)] = self.frame.emit.constant(lookup.table, name=name)
-        return gathered(self._tables_of[id(lookup.table)], ids, 0, 0, emit)
+        return gathered(emit, self._tables_of[id(lookup.table)], ids, 0, 0)
 
     def _handled(
         self, handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: Emitter

@@ -8,8 +8,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.attention import numbers
-from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot
+from onnx_sparse.converters.ascend.compositions import one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.writing.gathering import gathered
 from onnx_sparse.converters.writing.segment_reductions import scattered
 
 _REDUCTIONS = {"NONE": 0, "ADD": 1}
@@ -23,7 +24,7 @@ def gather(node: Node, emit: Emitter) -> Results:
     axis, batch = x.axis(node.params.integer("axis", 0)), node.params.integer("batchDims", 0)
     if indices.dtype == TensorProto.UINT32:
         indices = emit.cast(indices, TensorProto.INT64)
-    return (batched_gather(emit, x, indices, axis, batch),)
+    return (gathered(emit, x, indices, axis, batch),)
 
 
 @handles("Onehot", to="OneHot", exact=True)

@@ -7,11 +7,12 @@ from typing import Any
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.compositions import batched_gather, one_hot, select, top_k
+from onnx_sparse.converters.ascend.compositions import one_hot, select, top_k
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.writing.gathering import gathered
 
 
 @handles("GatherV2", to="Gather")
@@ -21,7 +22,7 @@ def gather_v2(node: Node, emit: Emitter) -> Results:
     batch = node.integer("batch_dims", 0)
     if node.flag("negative_index_support") and batch:
         raise Unsupported("negative_index_support with batch_dims is not supported")
-    return (batched_gather(emit, x, indices, x.axis(axis.integer("axis")), batch),)
+    return (gathered(emit, x, indices, x.axis(axis.integer("axis")), batch),)
 
 
 @handles("Gather", to="Gather")
@@ -29,7 +30,7 @@ def gather(node: Node, emit: Emitter) -> Results:
     """Gather(x, indices | batch_dims): along the axis behind the batch's."""
     x, indices = node.take(2)
     batch = node.integer("batch_dims", 0)
-    return (batched_gather(emit, x, indices, x.axis(batch), batch),)
+    return (gathered(emit, x, indices, x.axis(batch), batch),)
 
 
 @handles("GatherNd", to="GatherND")

@@ -95,7 +95,8 @@ def matmul(node: Node, emit: Emitter) -> Results:
     product = emit.matmul(*factors)
     for addend in bias:
         product = emit.op("Add", product, emit.cast(addend, product.dtype))
-    return (emit.cast(product, x.dtype),)
+    described = node.results[0].dtype if node.results else None
+    return (emit.cast(product, described or x.dtype),)
 
 
 @handles(

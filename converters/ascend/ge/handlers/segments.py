@@ -168,7 +168,7 @@ def string_to_hash_bucket_fast(node: Node, emit: Emitter) -> Results:
 
 @handles("Bucketize", to="GreaterOrEqual, Greater, ReduceSum")
 def bucketize(node: Node, emit: Emitter) -> Results:
-    """Bucketize(x | boundaries, dtype, right): the number of boundaries below x, or with right = false at most x."""
+    """Bucketize(x | boundaries, dtype, right): the number of boundaries at most x, or with right = false below x."""
     (x,) = node.take(1)
     bounds = node.attributes.get("boundaries")
     values = bounds if isinstance(bounds, list) else [] if bounds is None else [bounds]
@@ -180,7 +180,7 @@ def bucketize(node: Node, emit: Emitter) -> Results:
         return (emit.op("Expand", zero, emit.shape_of(x), shape=x.shape),)
     wide = emit.cast(x, TensorProto.DOUBLE)
     longer = emit.op("Unsqueeze", wide, emit.constant([x.rank]), shape=(*(x.shape or ()), 1))
-    name = "Greater" if node.flag("right", True) else "GreaterOrEqual"
+    name = "GreaterOrEqual" if node.flag("right", True) else "Greater"
     passed = emit.op(name, longer, emit.constant(np.array(values, np.float64)))
     count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [x.rank], keepdims=False)
     return (emit.cast(count, dtype),)

@@ -11,13 +11,13 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
-from onnx_sparse.converters.tensorflow.importing.handlers.indexing import gathered
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.converters.writing.gathering import gathered
 
 #: The most elements of a constant that is called by no name of its own.
 _UNNAMED = 64
@@ -89,7 +89,7 @@ def resource_gather(context: Context, scope: Scope, node: Any) -> tuple[Value, .
     batch = int(Attributes(operators()[node.op], node.attr)["batch_dims"])
     if not isinstance(indices, Tensor):
         raise Unsupported("its indices are no tensor")
-    return (gathered(context.variables.at(scope, node, handle), indices, batch, batch, scope.frame.emit),)
+    return (gathered(scope.frame.emit, context.variables.at(scope, node, handle), indices, batch, batch),)
 
 
 @structure("ResourceGatherNd")

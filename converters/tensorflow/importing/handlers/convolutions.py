@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from onnx import TensorProto
 
-from onnx_sparse.converters.errors import UnknownShape, Unsupported
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.layouts import Layout
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.schemas.declaration import FLOATS
 
 _FLOATS = ("float16", "bfloat16", "float")
@@ -24,17 +28,47 @@ def convolution(node: Node, emit: Emitter) -> Tensor:
     layout = Layout(node, x, emit)
     rank = layout.rank_of(weight)
     channels, each, filters = layout.channels, weight.dim(rank - 2), weight.dim(rank - 1)
+    ordered = emit.op("Transpose", weight, perm=[rank - 1, rank - 2, *range(rank - 2)])
+    first, windows = layout.under(weight.shape[:-2] if weight.shape else ())
     if filters == 1:
         group = 1
     elif channels is None or each is None:
-        raise UnknownShape("how many groups it has is not known: the channels of its input and of its filter must be")
+        return layout.last(_by_groups(first, ordered, windows, emit))
     elif each and channels % each:
         raise Unsupported(f"{channels} channels are not a multiple of the filter's {each}")
     else:
         group = channels // each if each else 1
-    ordered = emit.op("Transpose", weight, perm=[rank - 1, rank - 2, *range(rank - 2)])
-    first, windows = layout.under(weight.shape[:-2] if weight.shape else ())
     return layout.last(emit.op("Conv", first, ordered, group=group, **windows))
+
+
+def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: Emitter) -> Tensor:
+    """A convolution whose number of groups is known only when it runs: a Scan over the groups.
+
+    Args:
+        x: The images, with channels first.
+        weight: The filter [filters, channels of a group, ...].
+    """
+    rank, each = x.rank, emit.size(weight, 1)
+    groups = emit.op("Div", emit.size(x, 1), each)
+    space = emit.op("Slice", emit.shape_of(x), emit.constant([2]), emit.constant([rank]))
+    parted = emit.op("Concat", emit.size(x, 0), groups, each, space, axis=0)
+    images = emit.op("Transpose", emit.reshaped(x, parted, (None,) * (rank + 1)), perm=[1, 0, *range(2, rank + 1)])
+    window = emit.op("Slice", emit.shape_of(weight), emit.constant([1]), emit.constant([rank]))
+    filters = emit.op("Div", emit.size(weight, 0), groups)
+    kernels = emit.reshaped(weight, emit.op("Concat", groups, filters, window, axis=0), (None,) * (rank + 1))
+    body, name = emit.body(), emit.names.fresh("group")
+    one = Tensor(f"{name}/images", x.dtype, (None,) * rank)
+    kernel = Tensor(f"{name}/filter", x.dtype, (None, None, *(weight.shape or (None,) * rank)[2:]))
+    body.begin(name)
+    made = body.op("Conv", one, kernel, **windows)
+    graph = body.graph(name, [value_info(one), value_info(kernel)], [value_info(made)])
+    (found,) = emit.node(
+        "Scan", [images, kernels], [x.dtype], [(None,) * (rank + 1)], body=graph, num_scan_inputs=2,
+        scan_output_axes=[1],
+    )  # fmt: skip
+    ends = emit.op("Slice", emit.shape_of(found), emit.constant([3]), emit.constant([rank + 1]))
+    joined = emit.op("Concat", emit.size(x, 0), emit.size(weight, 0), ends, axis=0)
+    return emit.reshaped(found, joined, (None, weight.dim(0), *(None,) * (rank - 2)))
 
 
 @handles("DepthwiseConv2dNative", inputs=("input", "filter"), to="Conv", dtypes=_FLOATS)

@@ -13,6 +13,7 @@ from onnx_sparse.converters.tensorflow.handlers.ranges import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.handlers.registry import handles
+from onnx_sparse.converters.writing.gathering import gathered
 
 _EVERY = ("every type",)
 #: Types of which ONNX Runtime finds no largest element, by those that hold them.
@@ -28,36 +29,9 @@ _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 def gather(node: Node, emit: Emitter) -> Tensor:
     """Slices along an axis, by their numbers; in batches, each with indices of its own."""
     if node.op_type == "Gather":
-        return gathered(node["params"], node["indices"], 0, 0, emit)
+        return gathered(emit, node["params"], node["indices"], 0, 0)
     axis, batch = node["axis"].integer("the axis"), int(node.attributes["batch_dims"])
-    return gathered(node["params"], node["indices"], axis, batch, emit)
-
-
-def gathered(params: Tensor, indices: Tensor, axis: int, batch: int, emit: Emitter) -> Tensor:
-    """The slices of `params` along an axis, by their numbers, which have `batch` dimensions in common with it."""
-    if indices.dtype not in (TensorProto.INT32, TensorProto.INT64):
-        indices = emit.int64(indices)
-    if params.shape is not None:
-        params.axis(axis)
-    if batch == 0:
-        return emit.op("Gather", params, indices, axis=axis)
-    batch = batch + indices.rank if batch < 0 else batch
-    axis = params.axis(axis)
-    if not batch <= axis or batch > indices.rank:
-        raise Unsupported(f"batch_dims = {batch} is out of range for {params} and {indices}")
-    between = list(range(batch, axis))
-    if between:  # bring the axis behind the batch
-        rest = [d for d in range(params.rank) if d >= batch and d != axis]
-        params = emit.op("Transpose", params, perm=[*range(batch), axis, *rest])
-    places = emit.op("Unsqueeze", emit.int64(indices), emit.constant([-1]))
-    found = emit.op("GatherND", params, places, batch_dims=batch)
-    if not between:
-        return found
-    own = indices.rank - batch  # the new dimensions, which belong behind those between batch and axis
-    rank = params.rank - 1 + own
-    moved = [batch + own + k for k in range(len(between))]
-    order = [*range(batch), *moved, *range(batch, batch + own), *range(batch + own + len(between), rank)]
-    return emit.op("Transpose", found, perm=order)
+    return gathered(emit, node["params"], node["indices"], axis, batch)
 
 
 @handles("StridedSlice", inputs=("input", "begin", "end", "strides"), to="Slice", dtypes=_EVERY)
