@@ -126,8 +126,8 @@ CASES = [
     ("SparseToDense", [c(0, 1, 1, 2).reshape(2, 2), c(2, 3), np.array([5, 6], F32), np.array(9, F32)],
      {"constants": (1,)}, [np.array([[9, 5, 9], [9, 9, 6]], F32)]),
     ("SparseToDense", [c(2, 0), c(4), np.array(5, F32), np.array(9, F32)], {}, [np.array([5, 9, 5, 9], F32)]),
-    ("Bucketize", [WIDE], {"boundaries": [0, 2], "right": True}, [np.digitize(WIDE, [0, 2], right=True).astype(I32)]),
-    ("Bucketize", [WIDE], {"boundaries": [0, 2], "right": False, "dtype": 9}, [np.digitize(WIDE, [0, 2])]),
+    ("Bucketize", [WIDE], {"boundaries": [0, 2], "right": True}, [np.digitize(WIDE, [0, 2]).astype(I32)]),
+    ("Bucketize", [WIDE], {"boundaries": [0, 2], "right": False, "dtype": 9}, [np.digitize(WIDE, [0, 2], right=True)]),
     ("Unique", [c(5, 2, 5, 9, 2)], {"results": 2}, [c(5, 2, 9), np.array([0, 1, 0, 2, 1], I32)]),
     # elementwise
     ("TensorMove", [X], {}, [X]),

@@ -128,7 +128,7 @@ def test_a_huge_file(tmp_path, monkeypatch):
     path = tmp_path / "huge.json"
     with path.open("wb") as stream:
         stream.truncate(500 * 2**20)
-    with pytest.raises(ConversionError, match="524288000 bytes; a file of this kind is read up to"):
+    with pytest.raises(ConversionError, match="524,288,000 bytes; a file of this kind is read up to"):
         convert(path)
 
 

@@ -51,10 +51,10 @@ def _rotated(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: in
 def fa_update(node: Node, emit: Emitter) -> Results:
     """FaUpdateOperation: partial results of attention, weighted by the softmax of their log-sum-exp."""
     lse, parts = node.take(2)
-    if (count := node.params.integer("sp", lse.dims[0])) != lse.dims[0]:
-        refuse("ERROR_INVALID_PARAM", f"sp is {count}, for {lse}")
     if (lse.rank, parts.rank) != (2, 3):
         refuse("ERROR_INVALID_TENSOR_DIM", f"{lse} and {parts}; [sp, n] and [sp, n, head size] expected")
+    if (count := node.params.integer("sp", lse.dims[0])) != lse.dims[0]:
+        refuse("ERROR_INVALID_PARAM", f"sp is {count}, for {lse}")
     weights = emit.op("Softmax", emit.cast(lse, TensorProto.FLOAT), axis=0)
     column = emit.op("Unsqueeze", weights, emit.constant([2]), shape=(*(lse.shape or ()), 1))
     weighted = emit.op("Mul", emit.cast(parts, TensorProto.FLOAT), column)
