@@ -132,6 +132,11 @@ CASES = [
     ("Cumsum", [X, n(1)], {**AT, "reverse": True}, [np.flip(np.cumsum(np.flip(X, 1), 1), 1)]),
     ("TopKV2", [X, n(2)], {**AT, "results": 2}, [-np.sort(-X)[..., :2], np.argsort(-X)[..., :2].astype(I32)]),
     ("TopKV2", [X, n(1)], {**AT, "dim": 1, "largest": False, "results": 1}, [np.sort(X, 1)[:, :1]]),
+    # Numbers out of range have no one.
+    ("OneHot", [np.array([-1, 0, 2, 3], I32), n(3), n(1), n(0)], AT,
+     [np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 0]], I32)]),
+    *((kind, [np.roll(np.array([[np.nan, 1, 2]], F32), k, 1), n(1)], AT, [np.array([np.nan], F32)])
+      for kind in ("ReduceMax", "ReduceMin") for k in range(3)),
     ("OneHot", [POSITIONS, n(3), n(5), n(1)], AT, [np.where(np.eye(3)[POSITIONS] > 0, 5, 1).astype(I32)]),
     ("OneHot", [POSITIONS, n(3), np.array(0.5, F32), np.array(-0.5, F32)], {**AT, "axis": 0},
      [np.moveaxis(np.eye(3)[POSITIONS] - 0.5, -1, 0).astype(F32)]),
@@ -252,3 +257,20 @@ def test_types_that_onnx_does_not_take(tmp_path, op_type, inputs, options, messa
     """They are refused at conversion; an error when a session loads the model would be hard to trace back."""
     with pytest.raises(ConversionError, match=message):
         evaluate(tmp_path, run, op_type, inputs, **options)
+
+
+@pytest.mark.parametrize("place", [3, -4, 7])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_batched_gather_stays_in_its_batch(tmp_path, place, axis):
+    """A number out of range is an error, also where the next batch has elements."""
+    x = np.arange(18, dtype=F32).reshape(2, 3, 3)
+    inputs = [x, np.array([[place], [0]], I32), n(axis)]
+    with pytest.raises(Exception, match=r"indices|indice|index"):
+        evaluate(tmp_path, run, "GatherV2", inputs, constants=(2,), batch_dims=1)
+
+
+def test_products_of_half_floats_described_as_floats(tmp_path):
+    """They are not rounded to half floats before."""
+    inputs = [np.full((2, 4), 300, np.float16), np.full((4, 3), 300, np.float16)]
+    (product,) = evaluate(tmp_path, run, "MatMulV2", inputs, result=(F32, (2, 3)))
+    np.testing.assert_array_equal(product, np.full((2, 3), 360000, F32))
