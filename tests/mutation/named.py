@@ -15,16 +15,16 @@ _SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
 
 #: Name, file, what it says, what it says with the fault, tests.
 _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
-    ("remainder of exact multiples", "converters/ascend/ge/handlers/elementwise.py",
-     'emit.op("And", crosses, emit.op("Not", emit.op("Equal", rest, zero)))', "crosses", _FREQUENT),
+    ("remainder of exact multiples", "converters/writing/division.py",
+     'emit.op("And", differ, emit.op("Not", emit.op("Equal", rest, zero)))', "differ", _FREQUENT),
     ("division by -1 without Mod", "converters/onnxruntime/integers.py",
      'anchors = ("Div", "Mod")', 'anchors = ("Div",)', _INTEGERS),
     ("sums without int32", "converters/onnxruntime/integers.py",
-     "dtype == TensorProto.INT32 or node.op_type", "node.op_type", _INTEGERS),
+     "_INTEGERS = (TensorProto.INT32, TensorProto.INT64)", "_INTEGERS = (TensorProto.INT64,)", _INTEGERS),
     ("other values of unread attributes", "converters/tensorflow/importing/attributes.py",
-     "if default is None or _value(attribute) != _from_json(default):", "if False:", _IMPORTING),
+     "default = self._operator.defaults[name]\n", "return True\n", f"{_TESTS}/test_unread_parts.py"),
     ("attributes that TensorFlow has not", "converters/tensorflow/importing/attributes.py",
-     "if is_known:", "if True:", _IMPORTING),
+     'return kind == "list" and not _values_of(value.list)', "return True", f"{_TESTS}/test_unread_parts.py"),
     ("limit of shifts", "converters/tensorflow/importing/handlers/elementwise.py",
      "number.bits - 1", "number.bits", _IMPORTING),
     ("tolerance", "converters/verification/comparison.py",
