@@ -150,4 +150,4 @@ def test_a_part_that_is_compressed_a_thousand_times(tmp_path, part):
     path = tmp_path / "model.keras"
     keras.Sequential([keras.Input([3]), keras.layers.Dense(2)]).save(path)
     replace(path, b" " * (1 << 30), part)
-    assert reason(path) == "more memory is needed than a file of its size can fill"
+    assert "archives of its size have up to 1,073,741,824" in reason(path)

@@ -153,7 +153,6 @@ def test_equals_tensorflow(call, arrays):
 
 REFUSED = [
     (lambda x: RAW.ResizeArea(images=x, size=[3, 3], align_corners=True), [IMAGES], "align_corners = True"),
-    (lambda x: tf.image.resize(x, [5, 5], method="lanczos3"), [IMAGES], "ScaleAndTranslate"),
     (
         lambda b, s: tf.image.non_max_suppression_with_scores(b, s, 3, soft_nms_sigma=0.5)[0],
         [BOXES, SCORES],

@@ -21,7 +21,7 @@ from support.tensorflow_imports import answers
 from tensorflow.core.protobuf import saved_model_pb2
 from torture.mutations import mutate_message, mutated_bytes
 
-from onnx_sparse import InferenceSession
+from onnx_sparse import InferenceSession, StatefulSession
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, SavedModel
@@ -387,9 +387,10 @@ def test_variables_that_a_model_changes(tmp_path):
     signatures = {"times": model.times, "counted": model.counted, "looped": model.looped}
     tf.saved_model.save(model, str(tmp_path), signatures)
     assert answers(convert(tmp_path, signature="times"), [np.float32([2])])[0].tolist() == [6]
-    for name in ("counted", "looped"):
-        with pytest.raises(ConversionError, match="a state that"):
-            convert(tmp_path, signature=name)
+    counted = StatefulSession(InferenceSession(convert(tmp_path, signature="counted")))
+    assert [counted.run(None, {"x": np.float32([2])})[0].tolist() for _ in range(3)] == [[3], [4], [5]]
+    with pytest.raises(ConversionError, match="a state that"):
+        convert(tmp_path, signature="looped")
 
 
 @pytest.mark.parametrize("seed", range(4))

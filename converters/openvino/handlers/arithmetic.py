@@ -216,10 +216,10 @@ def ceiling(node: Node, emit: Emitter) -> Tensor:
 @handles("Round-5", to="Round")
 def round_(node: Node, emit: Emitter) -> Tensor:
     """Round-5. ONNX rounds halves to even; halves away from zero are computed from |x| and the sign."""
-    x = node[0]
+    x, mode = node[0], node.choice("mode", ("half_to_even", "half_away_from_zero"), "half_to_even")
     if x.dtype in _INTEGERS:
         return x
-    if node.choice("mode", ("half_to_even", "half_away_from_zero"), "half_to_even") == "half_to_even":
+    if mode == "half_to_even":
         return emit.op("Round", x)
     return rounded_away(emit, x)
 

@@ -59,6 +59,7 @@ def matrix_nms(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         decays = emit.op("Exp", emit.op("Mul", emit.op("Sub", *squares),
                                         emit.constant(node.number("gaussian_sigma", 2), _F32)))  # fmt: skip
     else:
+        node.disregard("gaussian_sigma")
         one_, least = emit.constant(1.0, _F64), emit.constant(float(np.float32(1e-10)), _F64)
         left, most_left = (emit.op("Sub", one_, emit.cast(t, _F64)) for t in (overlaps, most))
         decays = emit.cast(emit.op("Div", left, emit.op("Add", most_left, least)), _F32)

@@ -78,6 +78,8 @@ _SIGNED_OF: dict[int, DType] = {
 @handles("ConvertPromoteTypes-14", to="Cast", notes="Without the types that only constants have.")
 def convert_promote_types(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """ConvertPromoteTypes-14: both inputs in their common type."""
+    # Each decides for some pairs of types only.
+    node.disregard("promote_unsafe", "pytorch_scalar_promotion", "u64_integer_promotion_target")
     tensors = node[0], node[1]
     carried = [port.precision for port in node.layer.inputs if port.precision in CARRIED]
     if carried:

@@ -60,6 +60,7 @@ def prior_grid(node: Node, emit: Emitter) -> Tensor:
             raise Unsupported(f"{size_key} = {given}, {stride_key} = {stride}, for a feature map {node[1]}")
         count = _size(emit, node[1], axis)
         if stride:
+            node.disregard("2")
             step = emit.constant(stride, _F32)
         else:
             step = emit.op("Div", *(emit.cast(t, _F32) for t in (_size(emit, node.ranked(2, 4, 4), axis), count)))

@@ -92,6 +92,7 @@ def normalize_l2(node: Node, emit: Emitter) -> Tensor:
     """NormalizeL2-1: x / sqrt(sum(x * x) + eps), or max of the sum and eps. Without axes, all but 0 becomes 1."""
     x = node[0]
     if node[1].value is not None and not node[1].value.size:
+        node.disregard("eps", "eps_mode")
         return emit.cast(emit.op("Not", emit.op("Equal", x, emit.like(0, x))), x.dtype)
     squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.vector(node[1]), noop_with_empty_axes=1)
     join = {"add": "Add", "max": "Max"}[node.choice("eps_mode", ("add", "max"))]

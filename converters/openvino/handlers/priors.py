@@ -88,7 +88,8 @@ def _centers(
         distance = _number(emit, step)
     else:  # as MXNet: a part of the height; -1 is that of a cell
         distance = emit.op("Div", image[0], cells[0]) if step == -1 else emit.op("Mul", image[0], _number(emit, step))
-    offset = np.float32(node.number("offset")) if step else np.float32(0.5)
+    given = np.float32(node.number("offset", 0))
+    offset = given if step else np.float32(0.5)
     return _grid(emit, cells, axis, offset, distance)
 
 
@@ -168,11 +169,12 @@ def _sized(node: Node) -> list[_Prior]:
     others = [np.sqrt(ratio) for ratio in _ratios(node) if abs(ratio - 1) >= _NEAR]
     is_scaled = node.flag("scale_all_sizes", True)
     made = []
+    joined_first = node.flag("min_max_aspect_ratios_order", True)
     for k, size in enumerate(smallest):
         joined = [_Prior(size, largest[k])] if k < len(largest) else []
         source = size if is_scaled else smallest[0]
         stretched = [_Prior(source, None, ratio) for ratio in others if is_scaled or k == len(smallest) - 1]
-        parts = (joined, stretched) if node.flag("min_max_aspect_ratios_order", True) else (stretched, joined)
+        parts = (joined, stretched) if joined_first else (stretched, joined)
         made += [_Prior(size), *parts[0], *parts[1]]
     return made
 

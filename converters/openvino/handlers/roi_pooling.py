@@ -33,7 +33,9 @@ def roi_pooling(node: Node, emit: Emitter) -> Tensor:
     From the first box of the image -1 on, as Proposal has them behind its last box, results are 0. For the method
     bilinear, boxes are parts of the image, and each result is a point between pixels.
     """
-    size = node.integers("output_size", []) or [node.integer("pooled_h"), node.integer("pooled_w")]
+    size = node.integers("output_size", []) or node.integers("output_roi", [])
+    size = size or [node.integer("pooled_h"), node.integer("pooled_w")]
+    node.disregard("output_roi", "pooled_h", "pooled_w")  # which say the same
     if len(size) != 2 or min(size) < 1 or max(size) > TOO_MANY:
         raise Unsupported(f"regions of the size {size[:9]}")
     boxes = emit.cast(node.ranked(1, 2, 2), _F32)
@@ -45,6 +47,7 @@ def roi_pooling(node: Node, emit: Emitter) -> Tensor:
         scale = node.number("spatial_scale")
         pooled = emit.op("MaxRoiPool", emit.cast(node[0], _F32), given, pooled_shape=size, spatial_scale=scale)
         return emit.cast(emit.op("Where", is_there, pooled, emit.constant(0, _F32)), node[0].dtype)
+    node.disregard("spatial_scale")  # boxes are parts of the image
     pixels = Pixels(emit, emit.cast(node.ranked(0, 4, 4), _F32))
     left, top, right, bottom = box_columns(emit, boxes, 4, first=1)
     lines = []
@@ -231,6 +234,7 @@ def _moves(node: Node, emit: Emitter, count: int, channels: int) -> list[list[Te
     """For each class, by how much of a region its parts move down and across, [regions, rows, columns, 1, 1]."""
     given = node.optional(2)
     if given is None:
+        node.disregard("part_size", "trans_std")
         return [[]]
     size, factor = node.integer("part_size", 1), emit.constant(node.number("trans_std", 1), _F32)
     number = node.ranked(2, 4, 4).dim(1)

@@ -77,6 +77,7 @@ class _Texts(_Crossed):
 def _crossed_by(node: Node, emit: Emitter) -> _Crossed:
     if node.attributes["hashed_output"]:
         return _Buckets(node, emit)
+    node.disregard("hash_key", "num_buckets")
     return _Texts(emit.constant(np.array(_SEPARATOR, object), TensorProto.STRING), emit)
 
 

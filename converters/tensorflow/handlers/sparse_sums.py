@@ -41,6 +41,7 @@ def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         of_two = emit.op("Greater", counts, emit.constant(1))
         kept = emit.op("Not", emit.op("And", near, of_two))
         indices, sums = emit.op("Compress", indices, kept, axis=0), emit.op("Compress", sums, kept, axis=0)
+    node.disregard("b_shape")  # which must be the same
     return indices, sums, node["a_shape"]
 
 

@@ -47,6 +47,7 @@ def kth_value(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along a dimension, and its place; NaN is larger than numbers."""
     x = node.tensor("self")
     if x.rank == 0:
+        node.disregard("dim", "k", "keepdim")
         return x, emit.constant(0)
     place = emit.op("Sub", emit.vector(node.number("k")), emit.constant([1]), shape=(1,))
     ones = emit.op("Reshape", place, emit.constant([1] * x.rank))
@@ -58,6 +59,7 @@ def mode(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     """The element that is most often along a dimension, of several the smallest, and the place of one of these."""
     x = node.tensor("self")
     if x.rank == 0:
+        node.disregard("dim", "k", "keepdim")
         return x, emit.constant(0)
     axis = x.axis(node.integer("dim"))
     ordered, _ = sorted_along(emit, x, axis, descending=False)
@@ -79,6 +81,7 @@ def _median_of_all(node: Node, emit: TorchEmitter, *, skips_nan: bool) -> Tensor
 def _median(node: Node, emit: TorchEmitter, *, skips_nan: bool) -> tuple[Tensor, Tensor]:
     x = node.tensor("self")
     if x.rank == 0:
+        node.disregard("dim", "k", "keepdim")
         return x, emit.constant(0)
     axis = x.axis(node.integer("dim"))
     return _at(node, emit, axis, _median_place(emit, x, axis, skips_nan=skips_nan))

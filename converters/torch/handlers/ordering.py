@@ -20,6 +20,7 @@ def sort(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     """All elements along a dimension in order, and where each was; NaN is larger than numbers."""
     x = node.tensor("self")
     if x.rank == 0:
+        node.disregard("dim", "descending")
         return x, emit.constant(0)
     return sorted_along(emit, x, x.axis(node.integer("dim")), descending=node.flag("descending"))
 
@@ -44,6 +45,7 @@ def _so_far(node: Node, emit: TorchEmitter, keys: Tensor) -> tuple[Tensor, Tenso
     """The element with the largest key up to each, and its place."""
     x = node.tensor("self")
     if x.rank == 0:
+        node.disregard("dim")
         return x, emit.constant(0)
     axis = x.axis(node.integer("dim"))
     _, order = sorted_along(emit, keys, axis, descending=False)
@@ -82,7 +84,7 @@ def bucketize(node: Node, emit: TorchEmitter) -> Tensor:
     return _found(node, emit, emit.cast(boundaries, dtype), emit.cast(values, dtype), is_right=node.flag("right"))
 
 
-@handles("aten.isin.Tensor_Tensor", to="TopK, CumSum")
+@handles("aten.isin.Tensor_Tensor", to="TopK, CumSum", ignored=("assume_unique",))
 def is_in(node: Node, emit: TorchEmitter) -> Tensor:
     """Whether each element is one of others, of which there may be none; NaN is none of any."""
     elements, others = node.tensor("elements"), node.tensor("test_elements")

@@ -64,6 +64,7 @@ def scatter(node: Node, emit: TorchEmitter) -> Tensor:
     """The elements of src in place of those of self at index, of which there may be fewer."""
     start, ids, src = node.tensor("self"), index(emit, node.tensor("index")), node.tensor("src")
     if start.rank == 0:
+        node.disregard("dim")
         start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
         return emit.scalar(_placed(emit, start, ids, src, 0))
     return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
@@ -76,6 +77,7 @@ def scatter_value(node: Node, emit: TorchEmitter) -> Tensor:
     number = value if isinstance(value, Tensor) else emit.constant(value, start.dtype)
     src = emit.op("Expand", emit.cast(number, start.dtype), emit.shape_of(ids), shape=ids.shape)
     if start.rank == 0:
+        node.disregard("dim")
         start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
         return emit.scalar(_placed(emit, start, ids, src, 0))
     return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
@@ -235,6 +237,7 @@ def _by_elements(node: Node, emit: TorchEmitter, src: Tensor, reduction: str, in
     """Reduce elements, each with an index along a dimension of its own."""
     start, ids = node.tensor("self"), index(emit, node.tensor("index"))
     if start.rank == 0:
+        node.disregard("dim")
         start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
         return emit.scalar(_scattered(emit, start, ids, src, 0, reduction, include_self))
     return _scattered(emit, start, ids, src, start.axis(node.integer("dim")), reduction, include_self)

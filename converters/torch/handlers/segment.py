@@ -134,7 +134,7 @@ def _repeated(emit: TorchEmitter, repeats: Tensor) -> Tensor:
     return ids_of_lengths(emit, repeats, entries, repeats.dtype)
 
 
-@handles("aten.repeat_interleave.self_int", to="Expand, Reshape")
+@handles("aten.repeat_interleave.self_int", to="Expand, Reshape", ignored=("output_size",))
 def repeat_interleave_evenly(node: Node, emit: TorchEmitter) -> Tensor:
     """Each slice along a dimension, or each element, as often as a number says, which may be the size of an input."""
     x, dim, times = node.tensor("self"), node.optional_integer("dim"), emit.vector(node.number("repeats"))

@@ -134,6 +134,23 @@ def test_put_accumulates(agree: Any) -> None:
     agree({"replaces": lambda m, x, i, w: x.put(i, w)}, [batches[1], batches[2]])
 
 
+def test_scalars(agree: Any) -> None:
+    """Dimensions and places of a scalar have no effect."""
+    calls = {
+        "sort": lambda m, x: torch.sort(x, dim=0, stable=True, descending=True)[0],
+        "cummax": lambda m, x: x.cummax(0)[0],
+        "cummin": lambda m, x: x.cummin(-1)[0],
+        "median": lambda m, x: x.median(0)[0],
+        "nanmedian": lambda m, x: x.nanmedian(0, keepdim=True)[0],
+        "kth": lambda m, x: x.kthvalue(1, 0)[0],
+        "mode": lambda m, x: x.mode(0)[0],
+        "runs": lambda m, x: torch.unique_consecutive(x),
+        "scatter": lambda m, x: x.scatter(0, torch.tensor(0), 3.0),
+        "put": lambda m, x: x.put(torch.tensor(0), x, accumulate=True),
+    }
+    agree(calls, [(torch.tensor(2.0),)])
+
+
 def test_numbers_that_are_sizes(agree: Any) -> None:
     calls = {
         "repeat rows": lambda m, x, y: x.repeat_interleave(y.shape[0], 0),

@@ -32,6 +32,7 @@ def quantize_and_dequantize(node: Node, emit: Emitter) -> Tensor:
     if is_given:
         low, high = node["input_min"], node["input_max"]
     else:
+        node.disregard("input_min", "input_max")
         others = None if axis < 0 else emit.constant([d for d in range(x.rank) if d != x.axis(axis)])
         low, high = (emit.op(f"Reduce{kind}", x, others, keepdims=0) for kind in ("Min", "Max"))
     scale, inverse, low, high = _scales(low, high, lowest, highest, emit)
