@@ -174,7 +174,7 @@ class ScanOfNoSteps(_OfScan):
             if not name:
                 continue
             if k < states:
-                graph.bypass(node, emit.op("Where", is_none, tensors[k], result).name, k)
+                graph.bypass(node, emit.op("Where", emit.scalar(is_none), tensors[k], result).name, k)
             else:
                 graph.bypass(node, emit.op("Slice", result, zero, steps, emit.constant([axes[k]])).name, k)
 

@@ -36,8 +36,8 @@ DRAWN_ELSEWHERE = {
     **dict.fromkeys(("ShapeOfCoordinates", "ElementOfShape", "RowsOfFilled", "BagsOfSplits"), "test_ragged_lookups.py"),
     **dict.fromkeys(("SumOfRows", "LengthsOfRows"), "test_ragged_lookups.py"),
     # Sources differ in what is right, and the walk over the ends of all types asks for each.
-    **dict.fromkeys(("OneNaN", "EachNaN", "FarPlaces", "PoolOfNaN", "IntegerPower"), "atlas"),
-    **dict.fromkeys(("BackwardSliceToTheLargest", "BackwardSliceFromBefore"), "atlas"),
+    **dict.fromkeys(("OneNaN", "EachNaN", "FarPlaces", "PoolOfNaN", "IntegerPower"), "../atlas/test_atlas.py"),
+    **dict.fromkeys(("BackwardSliceToTheLargest", "BackwardSliceFromBefore"), "../atlas/test_atlas.py"),
 }
 
 #: What draws graphs for a rule and an anchor.
