@@ -39,17 +39,26 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def read_names(nodes: Iterable[NodeProto]) -> set[str]:
-    """The names of the tensors that nodes and the graphs inside them read."""
+    """The names of the tensors that nodes read, and the graphs inside them of those outside."""
     names: set[str] = set()
     for node in nodes:
         names.update(node.input)
         for inner in subgraphs(node):
-            names |= read_names(inner.node) | {value.name for value in inner.output}
+            names |= (read_names(inner.node) | {value.name for value in inner.output}) - _made_in(inner)
     return names
 
 
+def _made_in(graph: GraphProto) -> set[str]:
+    """The names of the tensors that a graph gives to its own, and which may be those of others outside."""
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    return own.union(*(node.output for node in graph.node))
+
+
 def rename(nodes: Iterable[NodeProto], renamed: Mapping[str, str], *, reading_only: bool = False) -> None:
-    """Rename tensors where nodes and the graphs inside them read them and, unless told otherwise, make them."""
+    """Rename tensors where nodes and the graphs inside them read them and, unless told otherwise, make them.
+
+    A tensor that an inner graph makes under the name of an outer one stays, where it is only read.
+    """
     if not renamed:
         return
     for node in nodes:
@@ -57,10 +66,17 @@ def rename(nodes: Iterable[NodeProto], renamed: Mapping[str, str], *, reading_on
             if any(name in renamed for name in names):
                 names[:] = [renamed.get(name, name) for name in names]
         for inner in subgraphs(node):
-            rename(inner.node, renamed, reading_only=reading_only)
+            visible = _visible(renamed, inner) if reading_only else renamed
+            rename(inner.node, visible, reading_only=reading_only)
             made = () if reading_only else (*inner.input, *inner.value_info, *inner.initializer)
             for value in (*inner.output, *made):
-                value.name = renamed.get(value.name, value.name)
+                value.name = visible.get(value.name, value.name)
+
+
+def _visible(renamed: Mapping[str, str], inner: GraphProto) -> Mapping[str, str]:
+    """The names of outer tensors that an inner graph does not give to tensors of its own."""
+    own = _made_in(inner)
+    return renamed if own.isdisjoint(renamed) else {old: new for old, new in renamed.items() if old not in own}
 
 
 def needed_nodes(nodes: Sequence[NodeProto], names: Iterable[str]) -> list[NodeProto]:

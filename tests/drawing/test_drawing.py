@@ -50,6 +50,7 @@ def test_a_fault_of_a_guard_is_found(monkeypatch):
 
 
 def test_an_anchor_without_a_generator_is_found(monkeypatch):
+    assert cases()
     monkeypatch.setattr(integers.IntegerProduct, "anchors", ("ReduceProd", "ReduceLogSum"))
     assert missing(every_rule()) == ["IntegerProduct of ReduceLogSum"]
 
