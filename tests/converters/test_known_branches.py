@@ -62,22 +62,3 @@ def test_outputs_of_a_branch(places, condition):
         want, onnxruntime.InferenceSession(fused.SerializeToString()).run(None, feeds), strict=True
     ):
         np.testing.assert_array_equal(before, after)
-
-
-def test_a_body_may_use_the_name_of_a_tensor_outside():
-    """Its own tensor stays when the outer one is replaced by what it is a copy of."""
-    state, element, s, e = (
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, []) for n in ("state", "element", "s", "e")
-    )
-    step = [helper.make_node("Add", ["state", "element"], ["s"]), helper.make_node("Identity", ["s"], ["e"])]
-    body = helper.make_graph(step, "step", [state, element], [s, e])
-    nodes = [
-        helper.make_node("Identity", ["start"], ["state"]),
-        helper.make_node("Scan", ["state", "x"], ["y", "z"], num_scan_inputs=1, body=body),
-    ]
-    start = numpy_helper.from_array(np.array(1, np.float32), "start")
-    graph = helper.make_graph(nodes, "shadowed", [value("x")], [value("y"), value("z")], [start])
-    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
-    session = onnx_sparse.InferenceSession(onnx_sparse.fuse(model))
-    total, steps = session.run(None, {"x": np.arange(3, dtype=np.float32)})
-    assert (total.tolist(), steps.tolist()) == (4, [1, 2, 4])

@@ -218,3 +218,24 @@ def test_tables_are_not_read_to_fold_what_is_no_constant(monkeypatch):
     monkeypatch.setattr(graph, "array_of", lambda tensor: read.append(tensor.name))
     simplify(model)
     assert not read
+
+
+def test_a_body_may_use_the_name_of_a_tensor_outside():
+    """Its own tensor stays when the outer one is replaced by what it is a copy of."""
+    scalar = (TensorProto.FLOAT, [])
+    state, element, s, e = (helper.make_tensor_value_info(n, *scalar) for n in ("state", "element", "s", "e"))
+    step = [helper.make_node("Add", ["state", "element"], ["s"]), helper.make_node("Identity", ["s"], ["e"])]
+    nodes = [
+        helper.make_node("Identity", ["start"], ["state"]),
+        helper.make_node(
+            "Scan", ["state", "x"], ["y", "z"], num_scan_inputs=1,
+            body=helper.make_graph(step, "step", [state, element], [s, e]),
+        ),
+    ]  # fmt: skip
+    vector = (TensorProto.FLOAT, ["n"])
+    model = of_nodes(nodes, {"x": vector}, {"y": scalar, "z": vector}, start=np.float32(1))
+    simplify(model)
+    total, steps = onnxruntime.InferenceSession(model.SerializeToString()).run(
+        None, {"x": np.arange(3, dtype=np.float32)}
+    )
+    assert (total.tolist(), steps.tolist()) == (4, [1, 2, 4])
