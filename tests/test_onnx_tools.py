@@ -6,6 +6,7 @@ import functools
 import os
 import subprocess
 import sys
+import time
 
 import onnx
 import pytest
@@ -208,3 +209,12 @@ def test_functions_of_another_opset_are_inlined() -> None:
     m = model("""g (float[n] x) => (float[n] y) { y = mine.Twice (x) }
 <domain: "mine", opset_import: ["" : 13]> Twice (a) => (b) { b = Add (a, a) }""")
     assert [node.op_type for node in inline_functions(m).graph.node] == ["Add"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not apart.CAN_FORK, reason="no child is forked")
+def test_a_child_that_waits_forever_is_replaced(monkeypatch):
+    """A thread of the parent may have held a lock when the child was forked."""
+    model = helper.make_model(helper.make_graph([], "empty", [], []))
+    monkeypatch.setattr(apart, "_started", lambda call, content: (0, b"+" + content))
+    assert apart.made_apart(lambda given: time.sleep(1000) or given, model) == model

@@ -5,16 +5,22 @@ from __future__ import annotations
 import faulthandler
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from onnx import ModelProto
 
 #: Whether a child can be forked, which starts in milliseconds.
 CAN_FORK = sys.platform == "linux"
+
+#: How long a child may neither answer nor take time of the processor, in seconds.
+_MOST_WAITING = 2.0
 
 #: What a call may take of the processor, in seconds.
 _MOST_SECONDS = 600
@@ -90,10 +96,33 @@ def _forked(call: Callable[[ModelProto], ModelProto], content: bytes) -> tuple[i
         finally:
             os._exit(code)
     os.close(write)
-    with open(read, "rb") as pipe:
-        answered = pipe.read()
+    answered, is_whole = b"", False
+    with open(read, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], _MOST_WAITING)[0] or _works(child):
+            part = pipe.read(1 << 20) if select.select([pipe], [], [], 0)[0] else None
+            if part == b"":
+                is_whole = True
+                break
+            answered += part or b""
+    if not is_whole:
+        os.kill(child, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if not is_whole:
+        return _started(call, content)
     return code, answered if code == 0 else b""
+
+
+def _works(child: int) -> bool:
+    """Whether a child takes time of the processor. It waits forever if a thread held a lock when it was forked."""
+    before = _processor_time(child)
+    time.sleep(_MOST_WAITING)
+    return before != _processor_time(child)
+
+
+def _processor_time(pid: int) -> str:
+    """The ticks that a process has used, of itself and of the kernel."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return " ".join(fields[11:13])
 
 
 def _started(call: Callable[[ModelProto], ModelProto], content: bytes) -> tuple[int, bytes]:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import onnx
 from onnx import (
     ModelProto,
     NodeProto,
@@ -25,15 +24,12 @@ from onnx.shape_inference import InferenceError
 from onnx_sparse.models.apart import made_apart
 from onnx_sparse.models.domain_nodes import node_name
 from onnx_sparse.models.graphs import all_nodes, every_node
-from onnx_sparse.models.uninferable import Inference, infer_safely, may_be_inferred, unhide, wide_values, with_hidden
+from onnx_sparse.models.uninferable import infer_safely, may_be_inferred, unhide, wide_values, with_hidden
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.validation import KernelError
 
 #: The limit of protocol buffers, in bytes; the tools of the onnx package refuse larger models.
 LARGEST_PROTO = 2**31 - 1
-
-#: Whether the inference of the installed onnx reads attributes and constants unchecked, such as a direction of LSTM.
-_IS_FRAGILE = tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 20)
 
 #: What onnx's tools raise on malformed models: they have no common base.
 ONNX_ERRORS = (
@@ -56,16 +52,10 @@ def infer_shapes(
         ONNX_ERRORS: The model is malformed.
     """
     plain = functools.partial(shape_inference.infer_shapes, check_type=check_type, strict_mode=strict_mode)
-    infer, follow = _isolated(plain), _isolated(functools.partial(plain, data_prop=True))
     if not data_prop:
-        return infer_safely(model, infer)
-    wide = wide_values(model)
-    return infer_safely(infer_safely(model, infer) if wide else model, follow, without=wide)
-
-
-def _isolated(infer: Inference) -> Inference:
-    """Inference in a child process, if that of the installed onnx ends it on malformed nodes of common operators."""
-    return functools.partial(made_apart, infer) if _IS_FRAGILE else infer
+        return infer_safely(model, plain)
+    wide, follow = wide_values(model), functools.partial(plain, data_prop=True)
+    return infer_safely(infer_safely(model, plain) if wide else model, follow, without=wide)
 
 
 def infer_outputs(
@@ -106,7 +96,7 @@ def convert_version(model: ModelProto, opset: int) -> ModelProto:
         ONNX_ERRORS: The model is malformed.
         ValueError: A node changes with the opset, and reads a value of unknown type with which inference would end.
     """
-    shown = with_hidden(model, _isolated(shape_inference.infer_shapes))  # the converter begins with inference
+    shown = with_hidden(model, shape_inference.infer_shapes)  # the converter begins with inference
     converted = made_apart(functools.partial(version_converter.convert_version, target_version=opset), shown)
     before = max((i.version for i in model.opset_import if i.domain in ("", "ai.onnx")), default=opset)
     for node in unhide(converted):
