@@ -54,7 +54,7 @@ def _infer(op: Op, context: Any) -> None:
             _read_type(declared, tensor_type, types, shapes)
         if declared.name in op.inputs_that_decide_sizes:
             constant = _constant(context.get_input_data(position))
-            symbolic = context.get_symbolic_input(position)
+            symbolic = _symbolic(context, position)
             if constant is not None:
                 constants[declared.name] = constant
                 shapes[declared.name] = list(constant.shape)
@@ -101,6 +101,14 @@ def _read_type(declared: Input, tensor_type: TypeProto, types: dict[str, DType],
 
 def _dims(shape: TensorShapeProto) -> Shape:
     return [dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in shape.dim]
+
+
+def _symbolic(context: Any, position: int) -> Any:
+    """The sizes in an input, as far as onnx follows them; onnx 1.20 to 1.22 cannot hand all to Python."""
+    try:
+        return context.get_symbolic_input(position)
+    except RuntimeError:
+        return None
 
 
 def _constant(tensor: TensorProto | None) -> np.ndarray[Any, Any] | None:

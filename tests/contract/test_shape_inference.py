@@ -149,10 +149,13 @@ def test_a_number_of_segments_that_is_an_input_is_unknown() -> None:
 
 
 def test_propagated_shapes_are_sizes() -> None:
+    is_told = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 23)  # before, onnx does not tell Python
     m = model("g (float[a,7] x, int64 value) => (y) { shape = Shape (x)  y = onnx_sparse.Fill (shape, value) }")
-    assert inferred(m, data_prop=True)["y"] == ["a", 7]
+    found = inferred(m, data_prop=True)["y"]
+    assert found == ["a", 7] if is_told else len(found) == 2
     m = model(
         "g (float[rows,9] x, float[v] v, int64[n,2] at, float d) => (o, w, e, r) "
         "{ shape = Shape (x)  o, w, e, r = onnx_sparse.SparseFillEmptyRows (v, shape, at, d) }"
     )
-    assert inferred(m, data_prop=True)["e"] == ["rows"]
+    found = inferred(m, data_prop=True)["e"]
+    assert found == ["rows"] if is_told else len(found) == 1
