@@ -218,3 +218,20 @@ def test_a_child_that_waits_forever_is_replaced(monkeypatch):
     model = helper.make_model(helper.make_graph([], "empty", [], []))
     monkeypatch.setattr(apart, "_started", lambda call, content: (0, b"+" + content))
     assert apart.made_apart(lambda given: time.sleep(1000) or given, model) == model
+
+
+@pytest.mark.skipif(not apart.CAN_FORK, reason="no child is forked")
+def test_a_process_of_many_open_files():
+    """Such as a server: descriptors from 1024 on are waited for, too."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2048), limits[1]))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        model = helper.make_model(helper.make_graph([], "empty", [], []))
+        assert made_apart(onnx.shape_inference.infer_shapes, model) == model
+    finally:
+        for number in opened:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

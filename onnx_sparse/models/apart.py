@@ -5,13 +5,13 @@ from __future__ import annotations
 import faulthandler
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from onnx import ModelProto
@@ -98,8 +98,8 @@ def _forked(call: Callable[[ModelProto], ModelProto], content: bytes) -> tuple[i
     os.close(write)
     answered, is_whole = b"", False
     with open(read, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], _MOST_WAITING)[0] or _works(child):
-            part = pipe.read(1 << 20) if select.select([pipe], [], [], 0)[0] else None
+        while wait([pipe.fileno()], _MOST_WAITING) or _works(child):
+            part = pipe.read(1 << 20) if wait([pipe.fileno()], 0) else None
             if part == b"":
                 is_whole = True
                 break
