@@ -22,7 +22,7 @@ from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
 from onnx_sparse.converters.ascend.atb.operation import DoesNotRunError, OperationRunner
 from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
-from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
+from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorPlace, TensorRecord
 from onnx_sparse.converters.ascend.atb.runs import Run
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.errors import ConversionError, Unsupported
@@ -129,6 +129,7 @@ class _Layer:
     chain: bool
     notes: list[str] = field(default_factory=list)
     values: dict[str, _Value] = field(default_factory=dict)
+    places: dict[TensorPlace, str] = field(default_factory=dict)
 
     def replay(self) -> Replay:
         self._find_records()
@@ -168,6 +169,14 @@ class _Layer:
 
     def _find_records(self) -> None:
         """The records of each tensor: as written by its operation, else as read by the first that reads it."""
+        layer = int(self.run.identity or 0)
+        for path, sides in (
+            ((), (self.graph.inputs, self.graph.outputs)),
+            *((node.path, (node.inputs, node.outputs)) for node in self.graph.nodes),
+        ):
+            ids = (*((layer,) if self.graph.op_type else ()), *(index for index, _ in path))
+            for side, names in zip(("in", "out"), sides, strict=True):
+                self.places |= {TensorPlace(ids, side, i): name for i, name in enumerate(names)}
         own = self.records.of((), self.graph.name)
         for position, name in enumerate(self.graph.inputs):
             value = self.values.setdefault(name, _Value(writer=self.graph.name))
@@ -175,11 +184,21 @@ class _Layer:
         for node in self.graph.nodes:
             record = self.records.of(node.path, node.name)
             for position, name in enumerate(node.inputs):
-                value = self.values.setdefault(name, _Value())
-                self._see(value, record.inputs[position] if position < len(record.inputs) else None, node.name)
+                self._see(self.values.setdefault(name, _Value()), self._read_by(record, position, name), node.name)
             for position, name in enumerate(node.outputs):
                 value = self.values.setdefault(name, _Value(writer=node.name))
                 self._see(value, self._written(node, record, position), node.name)
+
+    def _read_by(self, record: OperationRecord, position: int, name: str) -> TensorRecord | None:
+        """The record of an input, without data that are not the tensor's.
+
+        msprobe saves the tensors of one name once. If an operation has since written in place, without an output that
+        says so, that file has what was there before.
+        """
+        found = record.inputs[position] if position < len(record.inputs) else None
+        if found is None or found.copy_of is None or self.places.get(found.copy_of, name) == name:
+            return found
+        return replace(found, file=None)
 
     @staticmethod
     def _see(value: _Value, record: TensorRecord | None, where: str) -> None:
@@ -226,13 +245,16 @@ class _Layer:
         inputs = [self._input(node, record, position) for position in range(len(node.inputs))]
         own = node.param if node.param not in (None, "") else record.param
         param = record.param if self.run.borrowed and record.param is not None else own
+        if record.param_error and (self.run.borrowed or own is None):
+            raise ConversionError(record.param_error)
+        self._note_parameters(node, record.param)
         return self.runner.run(node, param, record, inputs)
 
     def _input(self, node: AtbNode, record: OperationRecord, position: int) -> Array:
         """What an operation reads: its own record, or that of the tensor's writer, or what was computed."""
         name = node.inputs[position]
         value = self.values[name]
-        seen = record.inputs[position] if position < len(record.inputs) else None
+        seen = self._read_by(record, position, name)
         if self.chain and value.computed is not None:
             array = value.computed
         elif seen is not None and seen.file is not None:
@@ -255,6 +277,16 @@ class _Layer:
             raise Unsupported(f"it reads {name} {shape_text(array.shape)}, which is {shape_text(wanted)} in the dump")
         self._note_reshape(node, position, name, array.shape, wanted)
         return array.reshape([d for d in wanted if d is not None])
+
+    def _note_parameters(self, node: AtbNode, recorded: object) -> None:
+        if isinstance(node.param, dict) and isinstance(recorded, dict) and not self.run.borrowed:
+            other = [key for key, value in node.param.items() if recorded.get(key, value) != value]
+            if other:
+                there, here = recorded[other[0]], node.param[other[0]]
+                self.notes.append(
+                    f"{node.name}: {other[0]} is {there!r} in op_param.json and {here!r} in the graph, which is what "
+                    "runs here"
+                )
 
     def _note_reshape(self, node: AtbNode, position: int, name: str, before: Any, after: Any) -> None:
         if before is not None and before != after:
@@ -282,6 +314,8 @@ class _Layer:
                 try:
                     value.computed, value.taken = self._read(found), True
                     value.digest = _digest(value.computed)
+                except Unsupported:
+                    value.computed = None
                 except ConversionError as error:
                     return Outcome(node.name, outcome.op_type, reason=f"{outcome.reason}; {error}", failed=True)
         return outcome
@@ -305,8 +339,9 @@ class _Layer:
                 continue
             try:
                 npu = self._read(found)
-            except ConversionError as error:
-                return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed=True)
+            except (ConversionError, Unsupported) as error:
+                failed = isinstance(error, ConversionError)
+                return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed)
             value.digest = _digest(npu)
             compared = compare(node.name, name, result, npu, self.tolerance, exact=exact, terms=terms)
             comparisons.append(compared if where == node.name else _with_note(compared, f"as {where} read it"))
@@ -327,8 +362,8 @@ class _Layer:
                 continue
             try:
                 npu = self._read(found)
-            except ConversionError as error:
-                return Outcome(name, op_type, tuple(comparisons), str(error), failed=True)
+            except (ConversionError, Unsupported) as error:
+                return Outcome(name, op_type, tuple(comparisons), str(error), isinstance(error, ConversionError))
             comparisons.append(compare(name, tensor, value.computed, npu, self.tolerance))
         if not comparisons and not missing:
             return None
