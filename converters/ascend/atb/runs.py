@@ -59,6 +59,18 @@ class Run:
         return self.place[0] if self.place else ""
 
     @property
+    def device_number(self) -> int:
+        """The number of the device, or 0."""
+        number = self.device.partition("_")[0]
+        return int(number) if number.isdecimal() and len(number) < 6 else 0
+
+    def is_peer_of(self, other: Run) -> bool:
+        """Whether this is the same layer in the same round, on another device."""
+        mine, theirs = (run.identity or run.graph.name for run in (self, other))
+        same = (self.round, self.graph.op_type, mine) == (other.round, other.graph.op_type, theirs)
+        return same and self.device != other.device
+
+    @property
     def round(self) -> str:
         """The round, or "" if the dump does not say it."""
         return self.place[1] if len(self.place) > 1 and self.place[1].isdecimal() else ""
