@@ -79,7 +79,7 @@ class Emitter(InferringEmitter):
         shape: Shape | None = None,
         **attrs: Any,
     ) -> Tensor:
-        """Add a standard node with one result; by default, elementwise operators broadcast and others infer its shape."""
+        """Add a standard node with one result; by default, elementwise inputs broadcast, and ONNX infers the rest."""
         check_types(op_type, self.opset, inputs)
         if shape is None and op_type in _ELEMENTWISE:
             shape = broadcast(*(None if t is None else t.shape for t in inputs))
