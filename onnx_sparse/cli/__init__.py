@@ -1,8 +1,7 @@
 """The command line: `onnx-sparse`, the same as `python -m onnx_sparse`.
 
 One module per command. A command is a module with `NAME`, `SUMMARY`, `EXAMPLES`, `add_arguments(parser)` and
-`run(arguments) -> exit code`; what is slow to import is imported in `run`. The commands are imported by `main`: the
-workers of `score` need this package for the modules in it, and run no command.
+`run(arguments) -> exit code`; what is slow to import is imported in `run`.
 """
 
 from __future__ import annotations
