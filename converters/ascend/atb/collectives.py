@@ -156,7 +156,7 @@ def _all_to_all_v(ranks: Sequence[Rank], own: int) -> Array:
 def _reduce_scatter_v(ranks: Sequence[Rank], own: int) -> Array:
     parts = _sent_to(ranks, own)
     if len({part.size for part in parts}) != 1:
-        raise Unsupported("the ranks send different numbers of elements, which are to be reduced")
+        raise Unsupported("the ranks send different numbers of elements to one reduction")
     return _reduced([Rank(rank.params, [part]) for rank, part in zip(ranks, parts, strict=True)], "reduceType")
 
 
