@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.ascend.atb.handlers.linear import linear_of_one_rank
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 
 #: How and with whom tensors are exchanged, which a single rank does not.
@@ -15,7 +15,7 @@ _RANKS = "several ranks: a dump has the tensors of one"
 
 @handles("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", to="Identity", exact=True, lacks=_RANKS,
          ignored=_IGNORED, defaults=_DEFAULTS)  # fmt: skip
-def exchange(node: Node, emit: Emitter) -> Results:
+def exchange(node: Node, emit: AscendEmitter) -> Results:
     """AllReduce and similar, of one rank: x."""
     _check_alone(node)
     if node.params.integer("quantType", 0) > 0:
@@ -28,7 +28,7 @@ def exchange(node: Node, emit: Emitter) -> Results:
 
 @handles("LinearParallel", to="MatMul, Add", weights=(1,), sums=True, lacks=f"{_RANKS}; quantized",
          ignored=_IGNORED, defaults=_DEFAULTS)  # fmt: skip
-def linear_parallel(node: Node, emit: Emitter) -> Results:
+def linear_parallel(node: Node, emit: AscendEmitter) -> Results:
     """LinearParallelOperation of one rank: x @ weight, and a residual."""
     _check_alone(node)
     if node.params.integer("quantType", -1) not in (-1, 0):

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.attention import numbers
 from onnx_sparse.converters.ascend.compositions import one_hot
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.writing.gathering import gathered
 from onnx_sparse.converters.writing.segment_reductions import scattered
 
@@ -18,7 +18,7 @@ _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}
 
 
 @handles("Gather", to="Gather", exact=True)
-def gather(node: Node, emit: Emitter) -> Results:
+def gather(node: Node, emit: AscendEmitter) -> Results:
     """GatherOperation: slices of x along `axis` by indices; the first `batchDims` axes of both correspond."""
     x, indices = node.take(2)
     axis, batch = x.axis(node.params.integer("axis", 0)), node.params.integer("batchDims", 0)
@@ -28,7 +28,7 @@ def gather(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Onehot", to="OneHot", exact=True)
-def onehot(node: Node, emit: Emitter) -> Results:
+def onehot(node: Node, emit: AscendEmitter) -> Results:
     """OnehotOperation: `one` at the index along a new axis of size `depth`, `zero` elsewhere."""
     x, one, zero = node.take(3)
     depth = node.params.integer("depth", 0)
@@ -38,7 +38,7 @@ def onehot(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Nonzero", to="NonZero, Pad", exact=True)
-def nonzero(node: Node, emit: Emitter) -> Results:
+def nonzero(node: Node, emit: AscendEmitter) -> Results:
     """NonzeroOperation: the coordinates [rank, elements], followed by zeros; and their number."""
     (x,) = node.take(1)
     total = math.prod(x.dims)
@@ -56,7 +56,7 @@ def nonzero(node: Node, emit: Emitter) -> Results:
 
 
 @handles("ScatterElementsV2", to="ScatterElements", writes=(0,))
-def scatter_elements(node: Node, emit: Emitter) -> Results:
+def scatter_elements(node: Node, emit: AscendEmitter) -> Results:
     """ScatterElementsV2Operation: updates are put, or added with reduction ADD, along `axis`, in place."""
     x, indices, updates = node.take(3)
     axis = x.axis(node.params.integer("axis", -1))
@@ -67,7 +67,7 @@ def scatter_elements(node: Node, emit: Emitter) -> Results:
 
 
 @handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=(0,))
-def index_add(node: Node, emit: Emitter) -> Results:
+def index_add(node: Node, emit: AscendEmitter) -> Results:
     """IndexAddOperation: var[indices] += alpha * updates along `axis`, in place.
 
     INDEX_ADD_VALID has the number of valid indices and updates in place of alpha, which is then 1.

@@ -6,14 +6,14 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.compositions import softmax_over, top_k
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 
 _REDUCTIONS = {"MAX": 1, "MIN": 2, "SUM": 3}
 _ONNX_REDUCTIONS = {1: "ReduceMax", 2: "ReduceMin", 3: "ReduceSum"}
 
 
 @handles("Reduce", to="ReduceMax, ReduceMin, ReduceSum")
-def reduce(node: Node, emit: Emitter) -> Results:
+def reduce(node: Node, emit: AscendEmitter) -> Results:
     """ReduceOperation; the axes are removed from the result."""
     (x,) = node.take(1)
     name = _ONNX_REDUCTIONS.get(node.params.enum("reduceType", _REDUCTIONS, 0))
@@ -24,7 +24,7 @@ def reduce(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Softmax", to="Softmax")
-def softmax(node: Node, emit: Emitter) -> Results:
+def softmax(node: Node, emit: AscendEmitter) -> Results:
     """SoftmaxOperation over one axis or several consecutive ones, in float32."""
     (x,) = node.take(1)
     axes = [x.axis(axis) for axis in node.params.integers("axes")]
@@ -34,7 +34,7 @@ def softmax(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Cumsum", to="CumSum")
-def cumsum(node: Node, emit: Emitter) -> Results:
+def cumsum(node: Node, emit: AscendEmitter) -> Results:
     """CumsumOperation along one axis, summed in float32."""
     (x,) = node.take(1)
     axes = node.params.integers("axes")
@@ -46,7 +46,7 @@ def cumsum(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Sort", to="TopK", exact=True)
-def sort(node: Node, emit: Emitter) -> Results:
+def sort(node: Node, emit: AscendEmitter) -> Results:
     """SortOperation: the `num` largest of the last axis in descending order, and their int32 positions."""
     (x,) = node.take(1)
     num = node.params.integers("num")

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.compositions import gelu as gelu_of
 from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
 from onnx_sparse.converters.ascend.quantization import dequantization_scale
@@ -43,13 +43,13 @@ _SAME_BITS = ({TensorProto.INT8, TensorProto.UINT8}, {TensorProto.INT16, TensorP
 
 
 @handles("Identity", "TensorMove", to="Identity")
-def identity(node: Node, emit: Emitter) -> Results:
+def identity(node: Node, emit: AscendEmitter) -> Results:
     """Identity(x), TensorMove(x)."""
     return node.take(1)
 
 
 @handles("Cast", to="Cast")
-def cast(node: Node, emit: Emitter) -> Results:
+def cast(node: Node, emit: AscendEmitter) -> Results:
     """Cast(x | dst_type), whose attribute is an aclDataType number."""
     (x,) = node.take(1)
     number = node.integer("dst_type")
@@ -59,25 +59,25 @@ def cast(node: Node, emit: Emitter) -> Results:
 
 
 @handles_each(_BINARY)
-def binary(node: Node, emit: Emitter) -> Results:
+def binary(node: Node, emit: AscendEmitter) -> Results:
     """An operator of x1 and x2, which broadcast."""
     return (emit.arithmetic(_BINARY[node.op_type], *node.take(2)),)
 
 
 @handles_each(_COMPARISONS)
-def comparison(node: Node, emit: Emitter) -> Results:
+def comparison(node: Node, emit: AscendEmitter) -> Results:
     """A comparison of x1 and x2, a bool."""
     return (emit.arithmetic(_COMPARISONS[node.op_type], *node.take(2)),)
 
 
 @handles("NotEqual", to="Equal, Not")
-def not_equal(node: Node, emit: Emitter) -> Results:
+def not_equal(node: Node, emit: AscendEmitter) -> Results:
     """NotEqual(x1, x2)."""
     return (emit.op("Not", emit.arithmetic("Equal", *node.take(2))),)
 
 
 @handles("LogicalNot", to="Not")
-def logical_not(node: Node, emit: Emitter) -> Results:
+def logical_not(node: Node, emit: AscendEmitter) -> Results:
     """LogicalNot(x)."""
     return (emit.op("Not", *node.take(1)),)
 
@@ -85,13 +85,13 @@ def logical_not(node: Node, emit: Emitter) -> Results:
 @handles("LogicalAnd", to="And")
 @handles("LogicalOr", to="Or")
 @handles("LogicalXor", to="Xor")
-def logical(node: Node, emit: Emitter) -> Results:
+def logical(node: Node, emit: AscendEmitter) -> Results:
     """LogicalAnd(x1, x2), LogicalOr(x1, x2), LogicalXor(x1, x2)."""
     return (emit.op(node.op_type.removeprefix("Logical"), *node.take(2)),)
 
 
 @handles("Select", "SelectV2", to="Where")
-def choose(node: Node, emit: Emitter) -> Results:
+def choose(node: Node, emit: AscendEmitter) -> Results:
     """Select(condition, x1, x2), which may have one condition for each row; SelectV2, which broadcasts."""
     condition, x, y = node.take(3)
     if node.op_type == "Select" and condition.rank == 1 and x.rank > 1:
@@ -101,7 +101,7 @@ def choose(node: Node, emit: Emitter) -> Results:
 
 @handles("Muls", to="Mul")
 @handles("Adds", to="Add")
-def with_number(node: Node, emit: Emitter) -> Results:
+def with_number(node: Node, emit: AscendEmitter) -> Results:
     """Muls(x | value), Adds(x | value)."""
     (x,) = node.take(1)
     name = {"Muls": "Mul", "Adds": "Add"}[node.op_type]
@@ -111,13 +111,13 @@ def with_number(node: Node, emit: Emitter) -> Results:
 
 
 @handles_each({name: name for name in _UNARY})
-def unary(node: Node, emit: Emitter) -> Results:
+def unary(node: Node, emit: AscendEmitter) -> Results:
     """A function of x."""
     return (emit.in_float32(lambda wide: emit.op(node.op_type, wide), *node.take(1)),)
 
 
 @handles("Relu", to="Relu, Max")
-def relu(node: Node, emit: Emitter) -> Results:
+def relu(node: Node, emit: AscendEmitter) -> Results:
     """Relu(x). For integers it is Max(x, 0), because ONNX Runtime has few integer kernels of Relu."""
     (x,) = node.take(1)
     if x.dtype not in FLOATS:
@@ -126,39 +126,39 @@ def relu(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Rsqrt", to="Sqrt, Reciprocal")
-def rsqrt(node: Node, emit: Emitter) -> Results:
+def rsqrt(node: Node, emit: AscendEmitter) -> Results:
     """Rsqrt(x)."""
     return (emit.in_float32(lambda wide: emit.op("Reciprocal", emit.op("Sqrt", wide)), *node.take(1)),)
 
 
 @handles("Gelu", to="Tanh, Mul, Add", notes="the approximation with tanh, as GE defines it")
-def gelu(node: Node, emit: Emitter) -> Results:
+def gelu(node: Node, emit: AscendEmitter) -> Results:
     """Gelu(x)."""
     return (emit.in_float32(lambda wide: gelu_of(emit, wide, exact=False), *node.take(1)),)
 
 
 @handles("ClipByValue", "ClipByValueV2", to="Max, Min")
-def clip_by_value(node: Node, emit: Emitter) -> Results:
+def clip_by_value(node: Node, emit: AscendEmitter) -> Results:
     """ClipByValue(x, clip_value_min, clip_value_max)."""
     x, low, high = node.take(3)
     return (emit.arithmetic("Min", emit.arithmetic("Max", x, low), high),)
 
 
 @handles_each({name: name for name in _ROUNDING})
-def rounding(node: Node, emit: Emitter) -> Results:
+def rounding(node: Node, emit: AscendEmitter) -> Results:
     """Floor(x), Ceil(x), Round(x), to even; integers stay as they are."""
     (x,) = node.take(1)
     return (x if x.dtype not in FLOATS else emit.in_float32(lambda wide: emit.op(node.op_type, wide), x),)
 
 
 @handles("Rint", to="Round")
-def rint(node: Node, emit: Emitter) -> Results:
+def rint(node: Node, emit: AscendEmitter) -> Results:
     """Rint(x)."""
     return (emit.in_float32(lambda wide: emit.op("Round", wide), *node.take(1)),)
 
 
 @handles("Trunc", to="Abs, Floor, Sign, Mul")
-def trunc(node: Node, emit: Emitter) -> Results:
+def trunc(node: Node, emit: AscendEmitter) -> Results:
     """Trunc(x): toward zero."""
     (x,) = node.take(1)
 
@@ -169,27 +169,27 @@ def trunc(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Sign", to="Sign")
-def sign(node: Node, emit: Emitter) -> Results:
+def sign(node: Node, emit: AscendEmitter) -> Results:
     """Sign(x)."""
     return (emit.in_float32(lambda wide: emit.op("Sign", wide), *node.take(1)),)
 
 
 @handles("IsNan", "IsInf", to="IsNaN, IsInf")
-def is_not_finite(node: Node, emit: Emitter) -> Results:
+def is_not_finite(node: Node, emit: AscendEmitter) -> Results:
     """IsNan(x), IsInf(x)."""
     (x,) = node.take(1)
     return (emit.op({"IsNan": "IsNaN"}.get(node.op_type, "IsInf"), emit.wide(x), dtype=TensorProto.BOOL),)
 
 
 @handles("Square", to="Mul")
-def square(node: Node, emit: Emitter) -> Results:
+def square(node: Node, emit: AscendEmitter) -> Results:
     """Square(x)."""
     (x,) = node.take(1)
     return (emit.arithmetic("Mul", x, x),)
 
 
 @handles("SquaredDifference", to="Sub, Mul")
-def squared_difference(node: Node, emit: Emitter) -> Results:
+def squared_difference(node: Node, emit: AscendEmitter) -> Results:
     """SquaredDifference(x1, x2)."""
 
     def compute(x: Tensor, y: Tensor) -> Tensor:
@@ -200,20 +200,20 @@ def squared_difference(node: Node, emit: Emitter) -> Results:
 
 
 @handles("FloorMod", to="Mod, Div, Floor, Mul, Sub")
-def floor_mod(node: Node, emit: Emitter) -> Results:
+def floor_mod(node: Node, emit: AscendEmitter) -> Results:
     """FloorMod(x1, x2): what is left, of the divisor's sign."""
     return (emit.in_float32(lambda x, y: division.floor_mod(emit, x, y), *node.take(2)),)
 
 
 @handles("FloorDiv", to="Mod, Sub, Div, Floor")
-def floor_div(node: Node, emit: Emitter) -> Results:
+def floor_div(node: Node, emit: AscendEmitter) -> Results:
     """FloorDiv(x1, x2), rounded toward negative infinity."""
     return (emit.in_float32(lambda x, y: division.floor_div(emit, x, y), *node.take(2)),)
 
 
 @handles("AxpyV2", to="Mul, Add")
 @handles("Axpy", to="Mul, Add")
-def axpy(node: Node, emit: Emitter) -> Results:
+def axpy(node: Node, emit: AscendEmitter) -> Results:
     """AxpyV2(x1, x2, alpha), Axpy(x1, x2 | alpha): x1 + alpha * x2."""
     x, y, *given = node.take(2, 3)
     wide = emit.wide(x)
@@ -222,7 +222,7 @@ def axpy(node: Node, emit: Emitter) -> Results:
 
 
 @handles("AddN", to="Add")
-def add_n(node: Node, emit: Emitter) -> Results:
+def add_n(node: Node, emit: AscendEmitter) -> Results:
     """AddN(x...): the sum of all."""
     first, *rest = node.take(1, max(len(node.inputs), 1))
     total = emit.wide(first)
@@ -232,7 +232,7 @@ def add_n(node: Node, emit: Emitter) -> Results:
 
 
 @handles("BiasAdd", to="Add")
-def bias_add(node: Node, emit: Emitter) -> Results:
+def bias_add(node: Node, emit: AscendEmitter) -> Results:
     """BiasAdd(x, bias | data_format): the bias is along the last axis, of NCHW along the second."""
     x, bias = node.take(2)
     if str(node.attributes.get("data_format", "NHWC")) in ("NCHW", "NCDHW"):
@@ -241,7 +241,7 @@ def bias_add(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Bitcast", to="Cast, Identity", notes="of constants, between integers of one width, and of bits to float32")
-def bitcast(node: Node, emit: Emitter) -> Results:
+def bitcast(node: Node, emit: AscendEmitter) -> Results:
     """Bitcast(x | type): the same bits as another element type."""
     (x,) = node.take(1)
     number = node.integer("type")

@@ -9,14 +9,14 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import one_hot, select, top_k
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.writing.gathering import gathered
 
 
 @handles("GatherV2", to="Gather")
-def gather_v2(node: Node, emit: Emitter) -> Results:
+def gather_v2(node: Node, emit: AscendEmitter) -> Results:
     """GatherV2(x, indices, axis | batch_dims)."""
     x, indices, axis = node.take(3)
     batch = node.integer("batch_dims", 0)
@@ -26,7 +26,7 @@ def gather_v2(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Gather", to="Gather")
-def gather(node: Node, emit: Emitter) -> Results:
+def gather(node: Node, emit: AscendEmitter) -> Results:
     """Gather(x, indices | batch_dims): along the axis behind the batch's."""
     x, indices = node.take(2)
     batch = node.integer("batch_dims", 0)
@@ -34,7 +34,7 @@ def gather(node: Node, emit: Emitter) -> Results:
 
 
 @handles("GatherNd", to="GatherND")
-def gather_nd(node: Node, emit: Emitter) -> Results:
+def gather_nd(node: Node, emit: AscendEmitter) -> Results:
     """GatherNd(x, indices): the last axis of the indices is a position in x."""
     x, indices = node.take(2)
     depth = (indices.shape or (None,))[-1]
@@ -49,7 +49,7 @@ _REDUCTIONS = {"none": "none", "": "none", "add": "add", "mul": "mul"}
 
 
 @handles("ScatterElements", to="ScatterElements")
-def scatter_elements(node: Node, emit: Emitter) -> Results:
+def scatter_elements(node: Node, emit: AscendEmitter) -> Results:
     """ScatterElements(data, indices, updates | axis, reduction)."""
     data, indices, updates = node.take(3)
     reduction = str(node.attributes.get("reduction", "none"))
@@ -65,14 +65,14 @@ def scatter_elements(node: Node, emit: Emitter) -> Results:
 
 
 @handles("ScatterNdUpdate", "TensorScatterUpdate", to="ScatterND")
-def scatter_nd_update(node: Node, emit: Emitter) -> Results:
+def scatter_nd_update(node: Node, emit: AscendEmitter) -> Results:
     """ScatterNdUpdate(var, indices, updates): the result is var with the updates in it."""
     var, indices, updates = node.take(3)
     return (emit.op("ScatterND", var, emit.cast(indices, TensorProto.INT64), updates, shape=var.shape),)
 
 
 @handles("ScatterUpdate", to="Unsqueeze, ScatterND")
-def scatter_update(node: Node, emit: Emitter) -> Results:
+def scatter_update(node: Node, emit: AscendEmitter) -> Results:
     """ScatterUpdate(var, indices, updates): rows of var are replaced."""
     var, indices, updates = node.take(3)
     wide = emit.cast(indices, TensorProto.INT64)
@@ -82,7 +82,7 @@ def scatter_update(node: Node, emit: Emitter) -> Results:
 
 @handles("ArgMaxV2", "ArgMaxD", to="ArgMax")
 @handles("ArgMin", "ArgMinD", to="ArgMin")
-def extreme_position(node: Node, emit: Emitter) -> Results:
+def extreme_position(node: Node, emit: AscendEmitter) -> Results:
     """ArgMaxV2(x, dimension | dtype), ArgMin(x, dimension | dtype): the first position."""
     x, *given = node.take(1, 2)
     axis = x.axis(given[0].integer("dimension") if given else node.integer("dimension"))
@@ -96,7 +96,7 @@ def extreme_position(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Sort", to="TopK")
-def sort(node: Node, emit: Emitter) -> Results:
+def sort(node: Node, emit: AscendEmitter) -> Results:
     """Sort(x | axis, descending): values and int32 positions; equal values in the order of their positions."""
     (x,) = node.take(1)
     axis = x.axis(node.integer("axis", -1))
@@ -105,14 +105,14 @@ def sort(node: Node, emit: Emitter) -> Results:
 
 
 @handles("GatherElements", to="GatherElements")
-def gather_elements(node: Node, emit: Emitter) -> Results:
+def gather_elements(node: Node, emit: AscendEmitter) -> Results:
     """GatherElements(x, index | dim)."""
     x, index = node.take(2)
     return (emit.op("GatherElements", x, index, shape=index.shape, axis=x.axis(node.integer("dim", 0))),)
 
 
 @handles("Range", to="Range")
-def range_(node: Node, emit: Emitter) -> Results:
+def range_(node: Node, emit: AscendEmitter) -> Results:
     """Range(start, limit, delta)."""
     bounds = node.take(3)
     dtype = bounds[0].dtype
@@ -131,7 +131,7 @@ def _range_size(*bounds: list[Any]) -> int:
 
 
 @handles("Tril", "Triu", to="Trilu")
-def triangle(node: Node, emit: Emitter) -> Results:
+def triangle(node: Node, emit: AscendEmitter) -> Results:
     """Tril(x | diagonal), Triu(x | diagonal)."""
     (x,) = node.take(1)
     if x.rank < 2:
@@ -142,7 +142,7 @@ def triangle(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Where", to="NonZero, Transpose")
-def where(node: Node, emit: Emitter) -> Results:
+def where(node: Node, emit: AscendEmitter) -> Results:
     """Where(x): the int64 coordinates of the elements that are not zero, one row for each."""
     (x,) = node.take(1)
     found = emit.op("NonZero", emit.wide(x), shape=(x.rank, None))
@@ -150,7 +150,7 @@ def where(node: Node, emit: Emitter) -> Results:
 
 
 @handles("TopKV2", "TopK", to="TopK", notes="equal values in the order of their positions", ignored=("sorted",))
-def top_k_v2(node: Node, emit: Emitter) -> Results:
+def top_k_v2(node: Node, emit: AscendEmitter) -> Results:
     """TopKV2(x, k | dim, largest), TopK: values and int32 positions."""
     x, k = node.take(2)
     count, axis, largest = k.integer("k"), node.integer("dim", -1), node.flag("largest", True)
@@ -159,7 +159,7 @@ def top_k_v2(node: Node, emit: Emitter) -> Results:
 
 
 @handles("OneHot", to="OneHot, Where")
-def onehot(node: Node, emit: Emitter) -> Results:
+def onehot(node: Node, emit: AscendEmitter) -> Results:
     """OneHot(x, depth, on_value, off_value | axis)."""
     x, size, on, off = node.take(4)
     depth, axis = size.integer("depth"), node.integer("axis", -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 
@@ -15,7 +15,7 @@ from onnx_sparse.converters.errors import Unsupported
 @handles("ReduceMin", "ReduceMinD", to="ReduceMin")
 @handles("ReduceMean", "ReduceMeanD", to="ReduceMean")
 @handles("ReduceProd", "ReduceProdD", to="ReduceProd")
-def reduce(node: Node, emit: Emitter) -> Results:
+def reduce(node: Node, emit: AscendEmitter) -> Results:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
     x, *given = node.take(1, 2)
     axes = given[0].integers("axes") if given else node.integers("axes")
@@ -28,7 +28,7 @@ def reduce(node: Node, emit: Emitter) -> Results:
 
 @handles("ReduceAll", "ReduceAllD", to="ReduceMin")
 @handles("ReduceAny", "ReduceAnyD", to="ReduceMax")
-def reduce_flags(node: Node, emit: Emitter) -> Results:
+def reduce_flags(node: Node, emit: AscendEmitter) -> Results:
     """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
     x, *given = node.take(1, 2)
     axes = given[0].integers("axes") if given else node.integers("axes")
@@ -41,7 +41,7 @@ def reduce_flags(node: Node, emit: Emitter) -> Results:
 
 
 @handles("LogSoftmaxV2", to="LogSoftmax")
-def log_softmax(node: Node, emit: Emitter) -> Results:
+def log_softmax(node: Node, emit: AscendEmitter) -> Results:
     """LogSoftmaxV2(x | axes), over one axis."""
     (x,) = node.take(1)
     axes = node.integers("axes") or [-1]
@@ -51,7 +51,7 @@ def log_softmax(node: Node, emit: Emitter) -> Results:
 
 
 @handles("BatchNormV3", to="BatchNormalization", notes="inference: is_training = false")
-def batch_norm(node: Node, emit: Emitter) -> Results:
+def batch_norm(node: Node, emit: AscendEmitter) -> Results:
     """BatchNormV3(x, weight, bias, mean, var | epsilon, is_training): y, mean, var, mean and 1 / deviation."""
     if node.flag("is_training", True):
         raise Unsupported("is_training is true: the statistics come from the batch")
@@ -65,7 +65,7 @@ def batch_norm(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Cumsum", to="CumSum")
-def cumsum(node: Node, emit: Emitter) -> Results:
+def cumsum(node: Node, emit: AscendEmitter) -> Results:
     """Cumsum(x, axis | exclusive, reverse)."""
     x, axis = node.take(2)
     place = emit.constant(x.axis(axis.integer("axis")))
@@ -74,7 +74,7 @@ def cumsum(node: Node, emit: Emitter) -> Results:
 
 
 @handles("SoftmaxV2", to="Softmax")
-def softmax(node: Node, emit: Emitter) -> Results:
+def softmax(node: Node, emit: AscendEmitter) -> Results:
     """SoftmaxV2(x | axes, half_to_float)."""
     (x,) = node.take(1)
     if node.flag("half_to_float"):
@@ -84,7 +84,7 @@ def softmax(node: Node, emit: Emitter) -> Results:
 
 @handles("MatMul", "MatMulV2", to="Transpose, MatMul, Add")
 @handles("BatchMatMul", "BatchMatMulV2", to="Transpose, MatMul, Add")
-def matmul(node: Node, emit: Emitter) -> Results:
+def matmul(node: Node, emit: AscendEmitter) -> Results:
     """MatMulV2(x1, x2, bias | transpose_x1, transpose_x2), BatchMatMulV2(x1, x2, bias | adj_x1, adj_x2)."""
     x, y, *bias = node.take(2, 3)
     name = "adj_x" if node.op_type.startswith("Batch") else "transpose_x"
@@ -105,7 +105,7 @@ def matmul(node: Node, emit: Emitter) -> Results:
     notes="mean and rstd are computed, too",
     ignored=("begin_params_axis",),  # which the shape of gamma says
 )
-def layer_norm(node: Node, emit: Emitter) -> Results:
+def layer_norm(node: Node, emit: AscendEmitter) -> Results:
     """LayerNormV3(x, gamma, beta | begin_norm_axis, epsilon): y, mean and 1 / deviation."""
     x, gamma, beta = node.take(3)
     axis, epsilon = x.axis(node.integer("begin_norm_axis", 0)), node.number("epsilon", 1e-5)
@@ -120,7 +120,7 @@ def layer_norm(node: Node, emit: Emitter) -> Results:
 
 
 @handles("RmsNorm", to="Mul, ReduceMean, Sqrt, Div")
-def rms_norm(node: Node, emit: Emitter) -> Results:
+def rms_norm(node: Node, emit: AscendEmitter) -> Results:
     """RmsNorm(x, gamma | epsilon): y, and rstd in float32."""
     x, gamma = node.take(2)
     wide = emit.cast(x, TensorProto.FLOAT)

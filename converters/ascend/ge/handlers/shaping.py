@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import strided_view
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import broadcast, element_count
 from onnx_sparse.converters.errors import Unsupported
@@ -19,7 +19,7 @@ _MOST_PARTS = 65536
 
 
 @handles("Transpose", "TransposeD", "Permute", to="Transpose")
-def transpose(node: Node, emit: Emitter) -> Results:
+def transpose(node: Node, emit: AscendEmitter) -> Results:
     """Transpose(x, perm), TransposeD(x | perm), Permute(x | order)."""
     x, *more = node.take(1, 2)
     name = "order" if node.op_type == "Permute" else "perm"
@@ -30,7 +30,7 @@ def transpose(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Reshape", to="Reshape", notes="axis = 0 and num_axes = -1 only")
-def reshape(node: Node, emit: Emitter) -> Results:
+def reshape(node: Node, emit: AscendEmitter) -> Results:
     """Reshape(x, shape)."""
     x, shape = node.take(2)
     if node.integer("axis", 0) or node.integer("num_axes", -1) != -1:
@@ -52,7 +52,7 @@ def reshape(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Shape", to="Shape")
-def shape_of(node: Node, emit: Emitter) -> Results:
+def shape_of(node: Node, emit: AscendEmitter) -> Results:
     """Shape(x | dtype), int32 unless the attribute says int64."""
     (x,) = node.take(1)
     dims = emit.shape_of(x)
@@ -60,7 +60,7 @@ def shape_of(node: Node, emit: Emitter) -> Results:
 
 
 @handles("ExpandDims", "Unsqueeze", to="Unsqueeze")
-def unsqueeze(node: Node, emit: Emitter) -> Results:
+def unsqueeze(node: Node, emit: AscendEmitter) -> Results:
     """ExpandDims(x, axis), Unsqueeze(x | axes)."""
     if node.op_type == "ExpandDims":
         x, axis = node.take(2)
@@ -79,14 +79,14 @@ def unsqueeze(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Squeeze", to="Squeeze")
-def squeeze(node: Node, emit: Emitter) -> Results:
+def squeeze(node: Node, emit: AscendEmitter) -> Results:
     """Squeeze(x | axis); without an axis, all axes of size 1."""
     (x,) = node.take(1)
     axes = [x.axis(axis) for axis in node.integers("axis")] or [i for i, dim in enumerate(x.dims) if dim == 1]
     return (squeezed(emit, x, axes),)
 
 
-def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
+def squeezed(emit: AscendEmitter, x: Tensor, axes: list[int]) -> Tensor:
     """The tensor without these axes (>= 0), which must be of size 1."""
     dims = x.shape or ()
     if any(dims[axis] not in (1, None) for axis in axes):
@@ -96,7 +96,7 @@ def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
 
 
 @handles("ConcatV2", "ConcatD", to="Concat")
-def concat(node: Node, emit: Emitter) -> Results:
+def concat(node: Node, emit: AscendEmitter) -> Results:
     """ConcatV2(x..., concat_dim), ConcatD(x... | concat_dim)."""
     tensors = list(node.take(1, len(node.inputs)))
     axis = tensors.pop().integer("concat_dim") if node.op_type == "ConcatV2" else node.integer("concat_dim")
@@ -106,7 +106,7 @@ def concat(node: Node, emit: Emitter) -> Results:
 
 
 @handles("SplitV", "SplitD", "Split", to="Split")
-def split(node: Node, emit: Emitter) -> Results:
+def split(node: Node, emit: AscendEmitter) -> Results:
     """SplitV(x, size_splits, split_dim), SplitD(x | split_dim, num_split), Split(split_dim, x | num_split)."""
     if node.op_type == "SplitV":
         x, given, dim = node.take(3)
@@ -130,7 +130,7 @@ def split(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Slice", to="Slice")
-def slice_(node: Node, emit: Emitter) -> Results:
+def slice_(node: Node, emit: AscendEmitter) -> Results:
     """Slice(x, offsets, size); a size of -1 is the rest."""
     x, offsets, size = node.take(3)
     starts, sizes = (t.integers(what) for t, what in ((offsets, "offsets"), (size, "size")))
@@ -141,7 +141,7 @@ def slice_(node: Node, emit: Emitter) -> Results:
 
 
 @handles("StridedSlice", to="Slice, Squeeze, Unsqueeze", notes="begin, end and strides are constants")
-def strided_slice(node: Node, emit: Emitter) -> Results:
+def strided_slice(node: Node, emit: AscendEmitter) -> Results:
     """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
     x, *rest = node.take(3, 4)
     begin, end = (t.integers(what) for t, what in zip(rest, ("begin", "end"), strict=False))
@@ -150,7 +150,7 @@ def strided_slice(node: Node, emit: Emitter) -> Results:
 
 
 @handles("StridedSliceD", to="Slice, Squeeze, Unsqueeze")
-def strided_slice_d(node: Node, emit: Emitter) -> Results:
+def strided_slice_d(node: Node, emit: AscendEmitter) -> Results:
     """StridedSliceD(x | begin, end, strides and StridedSlice's masks)."""
     (x,) = node.take(1)
     begin, end = node.integers("begin"), node.integers("end")
@@ -158,7 +158,7 @@ def strided_slice_d(node: Node, emit: Emitter) -> Results:
 
 
 @handles("StridedSliceV2", to="Slice, Squeeze, Unsqueeze", notes="begin, end, axes and strides are constants")
-def strided_slice_v2(node: Node, emit: Emitter) -> Results:
+def strided_slice_v2(node: Node, emit: AscendEmitter) -> Results:
     """StridedSliceV2(x, begin, end, axes, strides and StridedSlice's masks)."""
     (x, first, last), (given, steps) = node.optional(3, 5)
     begin, end = first.integers("begin"), last.integers("end")
@@ -181,7 +181,7 @@ _SLICE_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
 def _strided(
-    node: Node, emit: Emitter, x: Tensor, begin: list[int], end: list[int], strides: list[int]
+    node: Node, emit: AscendEmitter, x: Tensor, begin: list[int], end: list[int], strides: list[int]
 ) -> tuple[Tensor, ...]:
     if not len(begin) == len(end) == len(strides) or 0 in strides:
         raise Unsupported(f"begin {begin}, end {end} and strides {strides} do not fit together")
@@ -233,7 +233,7 @@ def _strided(
 
 
 @handles("Tile", to="Tile")
-def tile(node: Node, emit: Emitter) -> Results:
+def tile(node: Node, emit: AscendEmitter) -> Results:
     """Tile(x, multiples)."""
     x, multiples = node.take(2)
     times = multiples.integers("multiples")
@@ -244,7 +244,7 @@ def tile(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Pack", to="Unsqueeze, Concat")
-def pack(node: Node, emit: Emitter) -> Results:
+def pack(node: Node, emit: AscendEmitter) -> Results:
     """Pack(x... | axis): the tensors along a new axis."""
     tensors = node.take(1, len(node.inputs))
     rank = tensors[0].rank + 1
@@ -260,7 +260,7 @@ def pack(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Unpack", to="Split, Squeeze")
-def unpack(node: Node, emit: Emitter) -> Results:
+def unpack(node: Node, emit: AscendEmitter) -> Results:
     """Unpack(x | num, axis): the parts of x along an axis, which they do not have."""
     (x,) = node.take(1)
     axis = x.axis(node.integer("axis", 0))
@@ -272,7 +272,7 @@ def unpack(node: Node, emit: Emitter) -> Results:
 
 
 @handles("FlattenV2", "Flatten", to="Reshape")
-def flatten(node: Node, emit: Emitter) -> Results:
+def flatten(node: Node, emit: AscendEmitter) -> Results:
     """FlattenV2(x | axis, end_axis), Flatten(x | axis): the axes between as one."""
     (x,) = node.take(1)
     if x.rank == 0:
@@ -285,7 +285,7 @@ def flatten(node: Node, emit: Emitter) -> Results:
 
 
 @handles("AsStrided", to="Reshape, Gather", notes="size, stride and storage_offset are constants")
-def as_strided(node: Node, emit: Emitter) -> Results:
+def as_strided(node: Node, emit: AscendEmitter) -> Results:
     """AsStrided(x, size, stride, storage_offset) of a contiguous tensor."""
     x, size, stride, *offset = node.take(3, 4)
     dims, steps = size.integers("size"), stride.integers("stride")
@@ -293,7 +293,7 @@ def as_strided(node: Node, emit: Emitter) -> Results:
 
 
 @handles("ReverseV2", to="Slice")
-def reverse(node: Node, emit: Emitter) -> Results:
+def reverse(node: Node, emit: AscendEmitter) -> Results:
     """ReverseV2(x, axis)."""
     x, given = node.take(2)
     axes = sorted({x.axis(axis) for axis in given.integers("axis")})
@@ -305,7 +305,7 @@ def reverse(node: Node, emit: Emitter) -> Results:
 
 
 @handles("BroadcastTo", "Expand", to="Expand")
-def broadcast_to(node: Node, emit: Emitter) -> Results:
+def broadcast_to(node: Node, emit: AscendEmitter) -> Results:
     """BroadcastTo(x, shape), Expand(x, shape)."""
     x, shape = node.take(2)
     known = node.results[0].shape if node.results else None
@@ -323,7 +323,7 @@ def broadcast_to(node: Node, emit: Emitter) -> Results:
 
 
 @handles("PadV3", to="Pad", notes="constant mode with paddings that are a constant")
-def pad(node: Node, emit: Emitter) -> Results:
+def pad(node: Node, emit: AscendEmitter) -> Results:
     """PadV3(x, paddings, constant_values | mode)."""
     x, paddings, *value = node.take(2, 3)
     if node.attributes.get("mode", "constant") not in ("constant", ""):
