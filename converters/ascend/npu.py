@@ -267,19 +267,19 @@ def _as_ge(op_type: str, inputs: tuple[Tensor, ...], emit: AscendEmitter, **attr
 
 
 @handles("NPUMaskedFillRange", to="GreaterOrEqual, Less, And, MaskedFill")
-def _masked_fill_range(node: Node, emit: AscendEmitter) -> Results:
+def _masked_fill_range(node: Node, emit: AscendEmitter) -> Tensor:
     x, start, end, value = node.take(4)
-    return (range_filled(emit, x, start, end, value, node.integer("axis", -1)),)
+    return range_filled(emit, x, start, end, value, node.integer("axis", -1))
 
 
 @handles("NPUOneHot", to="OneHot, Cast")
-def _one_hot(node: Node, emit: AscendEmitter) -> Results:
+def _one_hot(node: Node, emit: AscendEmitter) -> Tensor:
     """The attribute that torch_npu calls num_classes (its exporter num_classses) is the axis; the result is float32."""
     (x,) = node.take(1)
     axis = node.integer("num_classses", node.integer("num_classes", -1))
     on, off = (emit.constant(node.integer(name, default)) for name, default in (("on_value", 1), ("off_value", 0)))
     made = one_hot(emit, x, on, off, node.integer("depth", 1), axis)
-    return (emit.cast(made, TensorProto.FLOAT),)
+    return emit.cast(made, TensorProto.FLOAT)
 
 
 @handles("NPUSlice", to="Slice")
@@ -298,22 +298,22 @@ def _indexing(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("NPUFastGelu", to="Exp, Sigmoid, Mul")
-def _fast_gelu(node: Node, emit: AscendEmitter) -> Results:
-    return (emit.in_float32(lambda wide: fast_gelu(emit, wide), *node.take(1)),)
+def _fast_gelu(node: Node, emit: AscendEmitter) -> Tensor:
+    return emit.in_float32(lambda wide: fast_gelu(emit, wide), *node.take(1))
 
 
 @handles("NPUGeluV2", to="Erf, Tanh, Mul")
-def _gelu(node: Node, emit: AscendEmitter) -> Results:
+def _gelu(node: Node, emit: AscendEmitter) -> Tensor:
     exact = node.attributes.get("approximate", b"none") not in (b"tanh", "tanh")
-    return (emit.in_float32(lambda wide: gelu(emit, wide, exact=exact), *node.take(1)),)
+    return emit.in_float32(lambda wide: gelu(emit, wide, exact=exact), *node.take(1))
 
 
 @handles("NPUMish", to="Softplus, Tanh, Mul")
-def _mish(node: Node, emit: AscendEmitter) -> Results:
+def _mish(node: Node, emit: AscendEmitter) -> Tensor:
     def mish(x: Tensor) -> Tensor:
         return emit.op("Mul", x, emit.op("Tanh", emit.op("Softplus", x)))
 
-    return (emit.in_float32(mish, *node.take(1)),)
+    return emit.in_float32(mish, *node.take(1))
 
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")
@@ -345,7 +345,7 @@ def _geglu(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("NPUFusedAttentionScore", to="MatMul, Softmax, Transpose", notes="inference: keep_prob = 1")
-def _fused_attention_score(node: Node, emit: AscendEmitter) -> Results:
+def _fused_attention_score(node: Node, emit: AscendEmitter) -> Tensor:
     """Softmax(query key^T * scale + mask) @ value, with the heads of a token side by side: [tokens, hidden]."""
     query, key, value, mask = node.take(4)
     if node.number("keep_prob", 1.0) != 1.0:
@@ -360,7 +360,7 @@ def _fused_attention_score(node: Node, emit: AscendEmitter) -> Results:
     attended = emit.matmul(weights, v)
     batch, heads, length, size = attended.dims
     result = emit.transpose(attended, [0, 2, 1, 3])
-    return (emit.cast(emit.reshape(result, [batch * length, heads * size]), query.dtype),)
+    return emit.cast(emit.reshape(result, [batch * length, heads * size]), query.dtype)
 
 
 # The format says how the NPU stores a tensor, not what it holds.
@@ -385,16 +385,16 @@ _TORCH_DTYPES = {
 
 
 @handles("NPUDtypeCast", to="Cast")
-def _dtype_cast(node: Node, emit: AscendEmitter) -> Results:
+def _dtype_cast(node: Node, emit: AscendEmitter) -> Tensor:
     (x,) = node.take(1)
     number = node.integer("dtype", -1)
     if number not in _TORCH_DTYPES:
         raise Unsupported(f"dtype {number} is not one of torch's element types")
-    return (emit.cast(x, _TORCH_DTYPES[number]),)
+    return emit.cast(x, _TORCH_DTYPES[number])
 
 
 @handles("NPUScatter", "NPUScatterOP", to="Unsqueeze, ScatterElements")
-def _scatter(node: Node, emit: AscendEmitter) -> Results:
+def _scatter(node: Node, emit: AscendEmitter) -> Tensor:
     """The exporter's name is NPUScatterOP. Indices and updates have size 1 along the axis, and may lack it."""
     x, indices, updates = node.take(3)
     axis = x.axis(node.integer("dim", 0))
@@ -404,4 +404,4 @@ def _scatter(node: Node, emit: AscendEmitter) -> Results:
             dims = tensor.shape or ()
             tensor = emit.op("Unsqueeze", tensor, emit.constant([axis]), shape=(*dims[:axis], 1, *dims[axis:]))
         pair.append(tensor)
-    return (emit.op("ScatterElements", x, *pair, shape=x.shape, axis=axis),)
+    return emit.op("ScatterElements", x, *pair, shape=x.shape, axis=axis)

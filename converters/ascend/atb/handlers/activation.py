@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, handles, refuse
 from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
@@ -31,17 +31,17 @@ _GELU_MODES = {"TANH_MODE": 0, "NONE_MODE": 1}
     notes="dumps do not say geluMode: tanh is assumed",
     ignored=("dim", "scale", "geluMode"),  # those of other types
 )
-def activation(node: Node, emit: AscendEmitter) -> Results:
+def activation(node: Node, emit: AscendEmitter) -> Tensor:
     """ActivationOperation of type `activationType`."""
     kind = node.params.enum("activationType", _TYPES, 0)
     if kind == _TYPES["SWIGLU_BACKWARD"]:
         grad, x = node.take(2)
-        return (_swiglu_backward(emit, grad, x, node.params.integer("dim", -1)),)
+        return _swiglu_backward(emit, grad, x, node.params.integer("dim", -1))
     (x,) = node.take(1)
     if kind == _TYPES["SWIGLU_FORWARD"]:
-        return (_swiglu(emit, x, node.params.integer("dim", -1)),)
+        return _swiglu(emit, x, node.params.integer("dim", -1))
     function = _function(node, emit, kind)
-    return (emit.in_float32(function, x),)
+    return emit.in_float32(function, x)
 
 
 def _function(node: Node, emit: AscendEmitter, kind: int) -> Callable[[Tensor], Tensor]:

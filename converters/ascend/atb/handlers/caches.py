@@ -74,7 +74,7 @@ def written_rows(emit: AscendEmitter, table: Tensor, rows: Tensor, places: Tenso
 
 
 @handles("KvCache", to="ScatterND, CumSum, Gather", writes=(2,), exact=True)
-def kv_cache(node: Node, emit: AscendEmitter) -> Results:
+def kv_cache(node: Node, emit: AscendEmitter) -> Tensor:
     """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
     new, layer, cache, offsets, lengths = node.take(5)
     check_types(past=(cache, [new.dtype]), tokenOffset=(offsets, INTEGERS), seqLen=(lengths, INTEGERS))
@@ -89,7 +89,7 @@ def kv_cache(node: Node, emit: AscendEmitter) -> Results:
     above = emit.op("Mul", emit.cast(emit.scalar(layer), TensorProto.INT64), emit.constant(batch * most))
     table = emit.reshape(cache, [layers * batch * most, hidden])
     rows = emit.reshape(new, [count, hidden])
-    return (emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims)),)
+    return emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims))
 
 
 @handles("BlockCopy", to="Gather, ScatterND", writes=(0, 1), exact=True)

@@ -69,10 +69,10 @@ def elewise(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("Where", to="Where", exact=True)
-def where(node: Node, emit: AscendEmitter) -> Results:
+def where(node: Node, emit: AscendEmitter) -> Tensor:
     """WhereOperation: x where the int8 condition is not 0, else y."""
     condition, x, y = node.take(3)
-    return (select(emit, emit.cast(condition, TensorProto.BOOL), x, y),)
+    return select(emit, emit.cast(condition, TensorProto.BOOL), x, y)
 
 
 def _cast(node: Node, emit: AscendEmitter) -> Results:

@@ -83,7 +83,7 @@ def _best_groups(emit: AscendEmitter, scores: Tensor, groups: int, kept: int, te
 
 
 @handles("GroupTopk", to="TopK, ReduceSum, Where", writes=(0,), exact=True)
-def group_topk(node: Node, emit: AscendEmitter) -> Results:
+def group_topk(node: Node, emit: AscendEmitter) -> Tensor:
     """GroupTopkOperation: all but the best groups of experts become 0, in place."""
     x, _ = node.take(2)
     params = node.params
@@ -91,7 +91,7 @@ def group_topk(node: Node, emit: AscendEmitter) -> Results:
     terms = params.integer("n", 1) if params.integer("groupMultiFlag", 0) else 1
     wide = emit.cast(x, TensorProto.FLOAT)
     kept = _best_groups(emit, wide, params.integer("groupNum", 1), params.integer("k", 0), terms)
-    return (emit.cast(emit.op("Where", kept, wide, emit.like(0.0, wide)), x.dtype),)
+    return emit.cast(emit.op("Where", kept, wide, emit.like(0.0, wide)), x.dtype)
 
 
 @handles("FusedAddTopkDiv", to="Exp, Add, TopK, Where, GatherElements, Div")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, handles, refuse
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -37,7 +37,7 @@ def to_nz(emit: AscendEmitter, tensor: Tensor, size: int) -> Tensor:
 
 
 @handles("Transdata", to="Pad, Reshape, Transpose, Slice", exact=True)
-def transdata(node: Node, emit: AscendEmitter) -> Results:
+def transdata(node: Node, emit: AscendEmitter) -> Tensor:
     """TransdataOperation: between ND and FRACTAL_NZ, whose sizes are multiples of the block's."""
     (x,) = node.take(1)
     kind = node.params.enum("transdataType", _TRANSDATA, 0)
@@ -51,10 +51,10 @@ def transdata(node: Node, emit: AscendEmitter) -> Results:
         wide = emit.wide(whole)
         shape = (batch, rows + more[4], columns + more[5])
         padded = emit.op("Pad", wide, emit.constant(more), shape=shape) if any(more) else wide
-        return (to_nz(emit, emit.cast(padded, x.dtype), size),)
+        return to_nz(emit, emit.cast(padded, x.dtype), size)
     if kind != _TRANSDATA["FRACTAL_NZ_TO_ND"]:
         refuse("ERROR_INVALID_PARAM", f"transdataType {kind} is not one of ATB's")
     crops = node.params.integers("outCrops")
     if x.rank != 4 or len(crops) != 2:
         refuse("ERROR_INVALID_PARAM", f"outCrops {crops} do not fit {x}")
-    return (emit.slice(from_nz(emit, x), [0, 0], crops, [1, 2]),)
+    return emit.slice(from_nz(emit, x), [0, 0], crops, [1, 2])

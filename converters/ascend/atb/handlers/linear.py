@@ -7,7 +7,7 @@ from collections.abc import Callable
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, check_types, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, check_types, handles, refuse
 from onnx_sparse.converters.ascend.compositions import swapped
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
@@ -34,7 +34,7 @@ _FRACTAL, _FRACTAL_INT8 = 16, 32
     sums=True,
     notes="quantized: int8 weights with outDataType float16 or bfloat16; weights of format FRACTAL_NZ, too",
 )
-def linear(node: Node, emit: AscendEmitter) -> Results:
+def linear(node: Node, emit: AscendEmitter) -> Tensor:
     """LinearOperation: op(x) @ op(weight) + bias, of floats, or of int8 with scales."""
     params = node.params
     number = params.integer("outDataType", -1)
@@ -48,10 +48,10 @@ def linear(node: Node, emit: AscendEmitter) -> Results:
             y = _with_bias(node, emit, x, weight, y, rest.pop(0))
         for addend in rest:
             y = emit.op("Add", y, emit.cast(addend, TensorProto.FLOAT))
-        return (y if accumulates else emit.cast(y, x.dtype),)
+        return y if accumulates else emit.cast(y, x.dtype)
     if number not in _QUANTISED_RESULTS:
         raise Unsupported(f"outDataType {number} is neither float16 nor bfloat16")
-    return (emit.cast(_quantized(node, emit, has_bias=has_bias), ACL[number]),)
+    return emit.cast(_quantized(node, emit, has_bias=has_bias), ACL[number])
 
 
 def linear_of_one_rank(node: Node, emit: AscendEmitter) -> Tensor:

@@ -137,7 +137,7 @@ def _layer_norm_quantized(node: Node, emit: AscendEmitter, kind: int, params: Pa
 
 
 @handles("CohereLayerNorm", to="ReduceMean, Sub, Mul, Div", weights=(1,))
-def cohere_layer_norm(node: Node, emit: AscendEmitter) -> Results:
+def cohere_layer_norm(node: Node, emit: AscendEmitter) -> Tensor:
     """CohereLayerNormOperation: gamma * (x - mean) / deviation over the last axis, with a gamma for each head."""
     x, gamma = node.take(2)
     wide, scale = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, gamma))
@@ -146,7 +146,7 @@ def cohere_layer_norm(node: Node, emit: AscendEmitter) -> Results:
     variance = emit.reduce("ReduceMean", emit.op("Mul", centered, centered), last, keepdims=True)
     epsilon = emit.like(node.params.number("epsilon", 1e-5), wide)
     deviation = emit.op("Sqrt", emit.op("Add", variance, epsilon))
-    return (emit.cast(emit.op("Div", emit.op("Mul", scale, centered), deviation), x.dtype),)
+    return emit.cast(emit.op("Div", emit.op("Mul", scale, centered), deviation), x.dtype)
 
 
 @handles("GatherPreRmsNorm", to="Gather, Add, Mul, ReduceMean, Sqrt, Div")

@@ -11,7 +11,6 @@ from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
 from onnx_sparse.converters.ascend.atb.handlers.registry import (
     INTEGERS,
     Node,
-    Results,
     check_types,
     dims_of,
     handles,
@@ -61,7 +60,7 @@ class _Paged:
     lacks="int8 queries, masks that the kernel makes, compressed heads",
     defaults={"qScale": 1.0, "outDataType": -1},
 )
-def paged_attention(node: Node, emit: AscendEmitter) -> Results:
+def paged_attention(node: Node, emit: AscendEmitter) -> Tensor:
     """PagedAttentionOperation: each token attends to the first contextLens keys of its blocks."""
     params = node.params
     heads = params.integer("headNum", 0)
@@ -70,7 +69,7 @@ def paged_attention(node: Node, emit: AscendEmitter) -> Results:
         refuse("ERROR_INVALID_PARAM", f"headNum {heads} and kvHeadNum {groups} do not fit together")
     if params.enum("compressType", _COMPRESS, 0):
         raise Unsupported("compressType: compressed heads are not supported")
-    return (_attended(node, emit, _inputs(node), heads, groups),)
+    return _attended(node, emit, _inputs(node), heads, groups)
 
 
 def _attended(node: Node, emit: AscendEmitter, given: _Paged, heads: int, groups: int) -> Tensor:
@@ -156,7 +155,7 @@ def _inputs(node: Node) -> _Paged:
     to="Concat, Gather, MatMul, Softmax, Where",
     lacks="caches in one tensor or of FRACTAL_NZ, RING and PREFILL, masks that the kernel makes",
 )
-def multi_latent_attention(node: Node, emit: AscendEmitter) -> Results:
+def multi_latent_attention(node: Node, emit: AscendEmitter) -> Tensor:
     """MultiLatentAttentionOperation: qNope and qRope attend to the cached ctKV and kRope; ctKV has the values, too."""
     params = node.params
     heads, mode = params.integer("headNum", 0), params.integer("cacheMode", 0)
@@ -188,7 +187,7 @@ def multi_latent_attention(node: Node, emit: AscendEmitter) -> Results:
         _PAGED_MASKS["SPEC"] if kind else 0,
         latent.dims[-1],
     )
-    return (_attended(node, emit, given, heads, 1),)
+    return _attended(node, emit, given, heads, 1)
 
 
 def _owners(emit: AscendEmitter, given: _Paged, tokens: int) -> Tensor | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, Results, check_types, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, check_types, handles, refuse
 from onnx_sparse.converters.ascend.attention import (
     Tokens,
     attention,
@@ -69,7 +69,7 @@ _UNSUPPORTED = {
     ignored=("headDim", "isEncoder", "coderType", "isTriuMask"),
     defaults={"qScale": 1.0, "qkScale": 1.0, "outDataType": -1},
 )
-def self_attention(node: Node, emit: AscendEmitter) -> Results:
+def self_attention(node: Node, emit: AscendEmitter) -> Tensor:
     """SelfAttentionOperation: softmax(q k^T * scale + mask) @ v for each sequence and head."""
     params = node.params
     for name, what in _UNSUPPORTED.items():
@@ -85,10 +85,10 @@ def self_attention(node: Node, emit: AscendEmitter) -> Results:
     if kind == _CALC_TYPES["PREFIX_ENCODER"]:
         raise Unsupported("calcType: PREFIX_ENCODER is not supported")
     if kind == _CALC_TYPES["PA_ENCODER"] or (kind == 0 and len(node.inputs) <= _MOST_PACKED):
-        return (_packed_encoder(node, emit),)
+        return _packed_encoder(node, emit)
     if params.enum("kvcacheCfg", _CACHE_CONFIGS, 0) == _CACHE_CONFIGS["K_BYPASS_V_BYPASS"]:
-        return (_bypass(node, emit),)
-    return (_with_cache(node, emit),)
+        return _bypass(node, emit)
+    return _with_cache(node, emit)
 
 
 def _packed_encoder(node: Node, emit: AscendEmitter) -> Tensor:

@@ -10,6 +10,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, d
 from onnx_sparse.converters.ascend.attention import packed, taken_rows, vector
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("Unpad", to="CumSum, Gather, Where", exact=True)
@@ -38,11 +39,11 @@ def unpad(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("Pad", to="CumSum, Gather", exact=True)
-def pad(node: Node, emit: AscendEmitter) -> Results:
+def pad(node: Node, emit: AscendEmitter) -> Tensor:
     """PadOperation: the last token of each sequence."""
     x, _, lengths, _ = node.take(4)
     ends = emit.op("CumSum", vector(emit, lengths), emit.constant(0), shape=(math.prod(lengths.dims),))
-    return (taken_rows(emit, x, emit.op("Sub", ends, emit.constant(1))),)
+    return taken_rows(emit, x, emit.op("Sub", ends, emit.constant(1)))
 
 
 @handles("DynamicNTK", to="CumSum, Gather, Mul, Sin, Cos")

@@ -140,7 +140,7 @@ def sparse_reshape(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("SparseToDense", to="Expand, ScatterND")
-def sparse_to_dense(node: Node, emit: AscendEmitter) -> Results:
+def sparse_to_dense(node: Node, emit: AscendEmitter) -> Tensor:
     """SparseToDense(indices, output_shape, values, default_value)."""
     indices, shape, values, default = node.take(4)
     where, size = (emit.cast(tensor, TensorProto.INT64) for tensor in (indices, shape))
@@ -151,7 +151,7 @@ def sparse_to_dense(node: Node, emit: AscendEmitter) -> Results:
         values = emit.op("Expand", values, count, shape=(None,))
     known = tuple(shape.integers("output_shape")) if shape.value is not None else _described(node)
     everywhere = emit.op("Expand", emit.scalar(default), size, shape=known)
-    return (emit.op("ScatterND", everywhere, where, values, shape=known),)
+    return emit.op("ScatterND", everywhere, where, values, shape=known)
 
 
 def _described(node: Node) -> tuple[int | None, ...] | None:
@@ -167,7 +167,7 @@ def string_to_hash_bucket_fast(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("Bucketize", to="GreaterOrEqual, Greater, ReduceSum")
-def bucketize(node: Node, emit: AscendEmitter) -> Results:
+def bucketize(node: Node, emit: AscendEmitter) -> Tensor:
     """Bucketize(x | boundaries, dtype, right): the number of boundaries at most x, or with right = false below x."""
     (x,) = node.take(1)
     bounds = node.attributes.get("boundaries")
@@ -177,13 +177,13 @@ def bucketize(node: Node, emit: AscendEmitter) -> Results:
     dtype: DType = ACL.get(node.integer("dtype", 3), TensorProto.INT32)
     if not values:
         zero = emit.constant(0, dtype)
-        return (emit.op("Expand", zero, emit.shape_of(x), shape=x.shape),)
+        return emit.op("Expand", zero, emit.shape_of(x), shape=x.shape)
     wide = emit.cast(x, TensorProto.DOUBLE)
     longer = emit.op("Unsqueeze", wide, emit.constant([x.rank]), shape=(*(x.shape or ()), 1))
     name = "GreaterOrEqual" if node.flag("right", True) else "Greater"
     passed = emit.op(name, longer, emit.constant(np.array(values, np.float64)))
     count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [x.rank], keepdims=False)
-    return (emit.cast(count, dtype),)
+    return emit.cast(count, dtype)
 
 
 @handles("Unique", to="Unique")

@@ -14,9 +14,9 @@ from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("RotaryMul", to="Split, Neg, Concat, Mul, Add")
-def rotary_mul(node: Node, emit: AscendEmitter) -> Results:
+def rotary_mul(node: Node, emit: AscendEmitter) -> Tensor:
     """RotaryMul(x, r1, r2): x * r1 + rotated(x) * r2, by halves of the last axis."""
-    return (emit.in_float32(lambda x, cos, sin: rotated_by_halves(emit, x, cos, sin), *node.take(3)),)
+    return emit.in_float32(lambda x, cos, sin: rotated_by_halves(emit, x, cos, sin), *node.take(3))
 
 
 # cos and sin broadcast in every layout.
@@ -33,11 +33,11 @@ def apply_rotary_pos_emb(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("ScaledMaskedSoftmax", to="Mul, Where, Softmax")
-def scaled_masked(node: Node, emit: AscendEmitter) -> Results:
+def scaled_masked(node: Node, emit: AscendEmitter) -> Tensor:
     """ScaledMaskedSoftmax(x, mask | scale, fixed_triu_mask)."""
     (x,), (mask,) = node.optional(1, 2)
     scale, triangle = node.number("scale", 1.0), node.flag("fixed_triu_mask")
-    return (scaled_masked_softmax(emit, x, mask, scale, upper_triangle=triangle),)
+    return scaled_masked_softmax(emit, x, mask, scale, upper_triangle=triangle)
 
 
 @handles("AddRmsNorm", to="Add, Mul, ReduceMean, Sqrt, Div")
@@ -63,7 +63,7 @@ def dynamic_quant(node: Node, emit: AscendEmitter) -> Results:
 
 
 @handles("QuantBatchMatmulV3", to="MatMul, Add, Mul", notes="int8 to float16, bfloat16 or int32, without an offset")
-def quant_batch_matmul(node: Node, emit: AscendEmitter) -> Results:
+def quant_batch_matmul(node: Node, emit: AscendEmitter) -> Tensor:
     """QuantBatchMatmulV3(x1, x2, scale, offset, bias, pertoken_scale | dtype, transpose_x1, transpose_x2)."""
     (x, weight, scale), (offset, bias, per_token) = node.optional(3, 6)
     if offset is not None:
@@ -77,7 +77,7 @@ def quant_batch_matmul(node: Node, emit: AscendEmitter) -> Results:
     if bias is not None and late is None:
         total = emit.op("Add", total, bias)
     if number == 3:
-        return (total,)
+        return total
     wide = emit.cast(scale, TensorProto.FLOAT) if scale.dtype == TensorProto.BFLOAT16 else scale
     y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), dequantization_scale(emit, wide))
     if per_token is not None:
@@ -85,4 +85,4 @@ def quant_batch_matmul(node: Node, emit: AscendEmitter) -> Results:
         y = emit.op("Mul", y, emit.reshape(own, [*own.dims, 1]))
     if late is not None:
         y = emit.op("Add", y, emit.cast(late, TensorProto.FLOAT))
-    return (emit.cast(y, ACL[number]),)
+    return emit.cast(y, ACL[number])

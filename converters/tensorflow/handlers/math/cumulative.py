@@ -34,8 +34,7 @@ def product(node: Node, emit: InferringEmitter) -> Tensor:
     """The product along axes; that of doubles is not rounded to float."""
     x = node["input"]
     if x.dtype != TensorProto.DOUBLE:
-        (made,) = reduce(node, emit)
-        return made
+        return reduce(node, emit)
     axes = sorted({x.axis(axis) for axis in node["reduction_indices"].integers("the axes")})
     for axis in axes:
         made, _ = _scanned(x, _beside(x, axis, 1, emit), axis, False, False, _times, emit)

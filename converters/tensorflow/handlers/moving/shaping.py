@@ -213,7 +213,7 @@ def unravel_index(node: Node, emit: InferringEmitter) -> Tensor:
 
 
 @handles("Reshape", inputs=("tensor", "shape"), to="Reshape", dtypes=("every type",))
-def reshape(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
+def reshape(node: Node, emit: InferringEmitter) -> Tensor:
     """By default, ONNX takes a 0 for a dimension to be copied; it may be the size of an empty batch."""
     target = node["shape"]
     if target.value is not None and {0, -1} <= {*np.ravel(target.value)}:
@@ -221,11 +221,11 @@ def reshape(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
         rest = math.prod(filter(None, node["tensor"].dims)) // math.prod(size for size in target.value if size > 0)
         target = emit.constant(np.where(target.value < 0, rest, target.value))
     allowzero = None if target.value is not None and target.value.all() else 1
-    return (emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero),)
+    return emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero)
 
 
 @handles("Slice", inputs=("input", "begin", "size"), to="Slice", dtypes=("every type",))
-def slice_of_sizes(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
+def slice_of_sizes(node: Node, emit: InferringEmitter) -> Tensor:
     """Elements from a position on, so many along each axis; -1 stands for all that are left."""
     begin, size = (emit.cast(node[name], TensorProto.INT64) for name in ("begin", "size"))
     last = np.iinfo(np.int64).max
@@ -234,7 +234,7 @@ def slice_of_sizes(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     else:
         to_the_end = emit.op("Equal", size, emit.constant([-1]))
         end = emit.op("Where", to_the_end, emit.constant([last]), emit.op("Add", begin, size))
-    return (emit.op("Slice", node["input"], begin, end),)
+    return emit.op("Slice", node["input"], begin, end)
 
 
 @handles(
@@ -244,7 +244,7 @@ def slice_of_sizes(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     dtypes=("int32", "int64"),
     differs="sizes that do not fit are an error only where the shape is used",
 )
-def broadcast_args(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
+def broadcast_args(node: Node, emit: InferringEmitter) -> Tensor:
     """The shape of what is broadcast from tensors of two shapes."""
     shapes = [node["s0"], node["s1"]]
     ranks = [emit.shape_of(shape) for shape in shapes]
@@ -253,11 +253,11 @@ def broadcast_args(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
         emit.op("Concat", emit.op("Expand", one, emit.op("Sub", rank, own)), shape, axis=0)
         for shape, own in zip(shapes, ranks, strict=True)
     )
-    return (emit.op("Where", emit.op("Equal", first, one), second, first),)
+    return emit.op("Where", emit.op("Equal", first, one), second, first)
 
 
 @handles("Roll", inputs=("input", "shift", "axis"), to="Gather", dtypes=("every type",))
-def roll(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
+def roll(node: Node, emit: InferringEmitter) -> Tensor:
     """Move elements along axes; those that leave at one end enter at the other."""
     rolled, axes = node["input"], node["axis"].value
     if axes is None:
@@ -270,13 +270,13 @@ def roll(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
         # There is nothing to divide if the size is 0, but the divisor must not be.
         places = emit.op("Mod", places, emit.op("Max", size, one))
         rolled = emit.op("Gather", rolled, places, axis=int(axis))
-    return (rolled,)
+    return rolled
 
 
 @handles("InvertPermutation", inputs=("x",), to="ScatterElements", dtypes=("int32", "int64"))
-def invert_permutation(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
+def invert_permutation(node: Node, emit: InferringEmitter) -> Tensor:
     """The position of each number."""
     numbers = emit.cast(node["x"], TensorProto.INT64)
     size = emit.op("Squeeze", emit.shape_of(numbers), emit.constant([0]))
     places = emit.op("Range", emit.constant(0), size, emit.constant(1))
-    return (emit.cast(emit.op("ScatterElements", numbers, numbers, places, axis=0), node["x"].dtype),)
+    return emit.cast(emit.op("ScatterElements", numbers, numbers, places, axis=0), node["x"].dtype)
