@@ -17,8 +17,8 @@ from onnx_sparse.converters.onnx.fusing import passes as onnx_passes
 from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
-from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS
-from onnx_sparse.converters.tensorflow.importing.handlers import differences, structure_coverage
+from onnx_sparse.converters.tensorflow.handlers import differences, structure_coverage
+from onnx_sparse.converters.tensorflow.importing.refusals import REFUSALS
 from onnx_sparse.converters.verification.intended_differences import EXPLAINED
 from onnx_sparse.schemas import FAMILIES, OPS, cpp_table
 from onnx_sparse.schemas.pages import index, page, table

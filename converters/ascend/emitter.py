@@ -11,25 +11,30 @@ from onnx_sparse.converters.ascend.shapes import broadcast, broadcast_equal, ele
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.operator_types import check_types
 from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
-from onnx_sparse.converters.writing.graph_emitter import GraphEmitter
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType
 
 #: The most elements in all constants that handlers compute: a small file must not become a large model.
 _MOST_COMPUTED = 2**25
 _FLOAT16_RANGE = (-65504.0, 65504.0)
-#: Stands for "broadcast from the inputs", because None means unknown.
-_BROADCAST: Any = object()
+#: The operators whose inputs broadcast to the shape of the result, which ONNX's inference would say more slowly.
+_ELEMENTWISE = frozenset(
+    {"Abs", "Add", "And", "Ceil", "Clip", "Cos", "Div", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual",
+     "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu", "Round",
+     "Sigmoid", "Sign", "Sin", "Softmax", "Sqrt", "Sub", "Tanh", "Where", "Xor"}
+)  # fmt: skip
 #: The key in a model's metadata for notes on the conversion, line by line.
 NOTES_KEY = "onnx_sparse.conversion_notes"
 
 
-class Emitter(GraphEmitter):
-    """The graph under construction.
+class Emitter(InferringEmitter):
+    """The graph, or the body of a control-flow operator, under construction.
 
     Args:
         taken: Names that belong to the source's own tensors.
         saturate: Whether values beyond float16 become the largest float16 of their sign, as on 310P and 910A.
+        outer: The emitter of the graph, if this is a body in it.
 
     Attributes:
         notes: Notes for the user: a hidden Reshape that was inserted, an assumption that was made.
@@ -37,11 +42,15 @@ class Emitter(GraphEmitter):
 
     opset = 17  # the first with LayerNormalization; reductions take their axes as attributes
 
-    def __init__(self, taken: Iterable[str] = (), *, saturate: bool = False) -> None:
-        super().__init__(Names(taken))
+    def __init__(self, taken: Iterable[str] = (), *, saturate: bool = False, outer: Emitter | None = None) -> None:
+        super().__init__(*((Names(taken),) if outer is None else (outer.names, outer.domains)))
         self._saturate = saturate
         self.notes: list[str] = []
         self._computed = 0
+
+    def body(self) -> Emitter:
+        """An emitter for a body within this graph."""
+        return Emitter(saturate=self._saturate, outer=self)
 
     def node(
         self,
@@ -67,12 +76,12 @@ class Emitter(GraphEmitter):
         op_type: str,
         *inputs: Tensor | None,
         dtype: DType | None = None,
-        shape: Shape | None = _BROADCAST,
+        shape: Shape | None = None,
         **attrs: Any,
     ) -> Tensor:
-        """Add a standard node with one result, by default of the shape to which all inputs broadcast."""
+        """Add a standard node with one result; by default, elementwise inputs broadcast, and ONNX infers the rest."""
         check_types(op_type, self.opset, inputs)
-        if shape is _BROADCAST:
+        if shape is None and op_type in _ELEMENTWISE:
             shape = broadcast(*(None if t is None else t.shape for t in inputs))
         return super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
 

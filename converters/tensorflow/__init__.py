@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.tensorflow.conversion import convert
 from onnx_sparse.converters.tensorflow.explanation import Explanation
-from onnx_sparse.converters.tensorflow.importing.handlers import coverage as importing_coverage
+from onnx_sparse.converters.tensorflow.handlers import HANDLERS
 from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.verify import verify
 from onnx_sparse.converters.verification.comparison import Record
@@ -19,4 +19,4 @@ __all__ = ["CoverageRow", "Explanation", "Record", "convert", "coverage", "load"
 
 def coverage() -> list[CoverageRow]:
     """The TensorFlow operators that are computed, sorted by name."""
-    return importing_coverage()
+    return HANDLERS.coverage()

@@ -65,9 +65,9 @@ class Handler:
 
 
 def import_handlers(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package, so that its handlers are registered: `import_handlers(__name__, __path__)`."""
-    for module in pkgutil.iter_modules(path):
-        importlib.import_module(f"{package}.{module.name}")
+    """Import every module of a package and of those in it: `import_handlers(__name__, __path__)` fills the registry."""
+    for module in pkgutil.walk_packages(path, f"{package}."):
+        importlib.import_module(module.name)
 
 
 #: The group of the entry points by which other packages bring handlers.

@@ -30,9 +30,9 @@ from onnx_sparse.converters.openvino.handlers import registry as openvino_regist
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow import convert as convert_tensorflow
 from onnx_sparse.converters.tensorflow.graph_source import from_graph
+from onnx_sparse.converters.tensorflow.handlers import STRUCTURE
 from onnx_sparse.converters.tensorflow.handlers import registry as tensorflow_registry
 from onnx_sparse.converters.tensorflow.importing import attributes as tensorflow_attributes
-from onnx_sparse.converters.tensorflow.importing.handlers import STANDARD, STRUCTURE
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 from onnx_sparse.converters.tensorflow.reading.operators import declare, operators
 from onnx_sparse.converters.torch import handlers as torch_handlers
@@ -172,7 +172,6 @@ def test_every_road_refuses_what_nobody_reads(
 
 REGISTRIES = {
     "tensorflow": tensorflow_registry.HANDLERS,
-    "tensorflow standard": STANDARD,
     "openvino": openvino_handlers.HANDLERS,
     "ge": ge_handlers.HANDLERS,
     "atb": atb_handlers.HANDLERS,
@@ -208,7 +207,7 @@ def listed(file: str) -> dict[str, dict[str, Any]]:
 
 
 def test_attributes_of_tensorflow() -> None:
-    handlers = {**STANDARD, **tensorflow_registry.HANDLERS, **STRUCTURE}
+    handlers = {**tensorflow_registry.HANDLERS, **STRUCTURE}
     types = {"Tcontext_dense"}  # types are those of the tensors
     silent = tensorflow_attributes._NAMES, tensorflow_attributes._COUNTS, types
     declared = {op_type: operators()[op_type].defaults for op_type in handlers}

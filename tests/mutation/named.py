@@ -25,7 +25,7 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      "default = self._operator.defaults[name]\n", "return True\n", f"{_TESTS}/test_unread_parts.py"),
     ("attributes that TensorFlow has not", "converters/tensorflow/importing/attributes.py",
      'return kind == "list" and not _values_of(value.list)', "return True", f"{_TESTS}/test_unread_parts.py"),
-    ("limit of shifts", "converters/tensorflow/importing/handlers/elementwise.py",
+    ("limit of shifts", "converters/tensorflow/handlers/math/logic.py",
      "number.bits - 1", "number.bits", _IMPORTING),
     ("tolerance", "converters/verification/comparison.py",
      '"float32": 1e-5', '"float32": 1e-3', f"{_TESTS}/test_verification.py"),

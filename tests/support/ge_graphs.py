@@ -31,6 +31,15 @@ _STRING = 13
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
+#: How a graph describes the shape of a tensor: whole, without its rows, without its sizes, or without its rank.
+SAID = {
+    "all": lambda shape: shape,
+    "no rows": lambda shape: (-1, *shape[1:]) if shape else shape,
+    "no sizes": lambda shape: (-1,) * len(shape),
+    "no rank": lambda shape: (-2,),
+}
+
+
 def described(desc: Any, dtype: object, shape: tuple[int, ...], layout: str = "ND") -> None:
     """Fill in a TensorDescriptor."""
     desc.dtype, desc.layout = _STRING if np.dtype(dtype).kind == "O" else GE_NUMBERS[str(np.dtype(dtype))], layout
@@ -110,9 +119,10 @@ def evaluate(
     constants: tuple[int, ...] = (),
     results: int = 1,
     result: Any = None,
+    said: str = "all",
     **attributes: Any,
 ) -> list[np.ndarray]:
-    """The results of one operator; some of its inputs are constants of the graph."""
+    """The results of one operator; some of its inputs are constants of the graph, `said` what is said of the others."""
     graph = Graph()
     names, feeds = [], []
     for index, array in enumerate(inputs):
@@ -121,7 +131,7 @@ def evaluate(
         elif index in constants:
             names.append(graph.const(f"c{index}", array))
         else:
-            names.append(graph.data(f"d{index}", array.dtype, array.shape))
+            names.append(graph.data(f"d{index}", array.dtype, SAID[said](array.shape)))
             feeds.append(array)
     made = graph.op(op_type, *names, name="made", result=result, **attributes)
     graph.output(*(f"{made}:{position}" for position in range(results)))

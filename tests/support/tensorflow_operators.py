@@ -17,7 +17,7 @@ def lines() -> list[str]:
     from tensorflow.core.framework.op_def_pb2 import OpList
     from tensorflow.python.client import pywrap_tf_session
 
-    from onnx_sparse.converters.tensorflow.importing.handlers import known_operators
+    from onnx_sparse.converters.tensorflow.handlers import known_operators
 
     listed = OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
     known = known_operators()

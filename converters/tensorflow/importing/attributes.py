@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onnx_sparse.converters.tensorflow.handlers.example_parsing import DENSE_SHAPES
-from onnx_sparse.converters.tensorflow.handlers.sequence_parsing import CONTEXT_SHAPES, LIST_SHAPES
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE
 from onnx_sparse.converters.tensorflow.reading.operators import Operator
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 from onnx_sparse.converters.writing import reads
-
-#: Attributes with lists of shapes that handlers read as text.
-_SHAPES_AS_TEXT = frozenset({DENSE_SHAPES, CONTEXT_SHAPES, LIST_SHAPES})
-
 
 #: By which names variables, tables and lists are shared among sessions and devices.
 _NAMES = frozenset({"shared_name", "container", "use_node_name_sharing", "allowed_devices", "debug_name",
@@ -42,9 +35,6 @@ class Attributes(reads.Attributes[Any]):
         self._operator = operator
 
     def __getitem__(self, name: str) -> Any:
-        if name in _SHAPES_AS_TEXT:
-            shapes = self[name.removeprefix("_")]
-            return json.dumps([[-1 if size is None else size for size in shape or ()] for shape in shapes]).encode()
         self._read.add(name)
         if name in self._values and self._values[name].WhichOneof("value") is not None:
             return _value(self._values[name])

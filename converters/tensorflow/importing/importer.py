@@ -8,15 +8,15 @@ from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
 from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import Handler
+from onnx_sparse.converters.tensorflow.handlers import STRUCTURE, find_handler
+from onnx_sparse.converters.tensorflow.handlers.structure.complex_numbers import complex_results, is_complex
+from onnx_sparse.converters.tensorflow.handlers.structure.ragged_rows import is_shape_of_variants, shape_of_variants
+from onnx_sparse.converters.tensorflow.handlers.structure.spectra import complex_cast, is_complex_cast
 from onnx_sparse.converters.tensorflow.importing.computing import computed
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTables, Lookup
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
-from onnx_sparse.converters.tensorflow.importing.handlers import STRUCTURE, find_handler
-from onnx_sparse.converters.tensorflow.importing.handlers.complex_numbers import complex_results, is_complex
-from onnx_sparse.converters.tensorflow.importing.handlers.ragged_rows import is_shape_of_variants, shape_of_variants
-from onnx_sparse.converters.tensorflow.importing.handlers.spectra import complex_cast, is_complex_cast
+from onnx_sparse.converters.tensorflow.importing.handler import Handler
 from onnx_sparse.converters.tensorflow.importing.nodes import (
     GraphNode,
     converted_by,

@@ -7,9 +7,10 @@ from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import REFUSALS, Handler, Node
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes, MessageAttributes
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.handler import Handler, Node
+from onnx_sparse.converters.tensorflow.importing.refusals import REFUSALS
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE, type_name
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of

@@ -1,0 +1,1 @@
+"""Operators of detectors and cameras: boxes, regions of images, colors."""

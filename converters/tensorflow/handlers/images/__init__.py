@@ -1,0 +1,1 @@
+"""Operators of images: channels last, windows, boxes."""

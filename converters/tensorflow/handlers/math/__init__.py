@@ -1,0 +1,1 @@
+"""Operators that compute numbers of numbers."""

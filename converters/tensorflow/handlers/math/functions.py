@@ -1,0 +1,172 @@
+"""tf.raw_ops.Exp, Log1p, Erf, Atan2 and other functions of floats, and the activations."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.special_functions import inverse_error
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name
+
+_NUMBERS = ("all numbers",)
+_FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
+
+#: Operators of floats that ONNX has.
+_OF_FLOATS = {
+    "Sqrt": "Sqrt", "Exp": "Exp", "Log": "Log", "Sigmoid": "Sigmoid", "Tanh": "Tanh", "Sin": "Sin", "Cos": "Cos",
+    "Tan": "Tan", "Asin": "Asin", "Acos": "Acos", "Atan": "Atan", "Sinh": "Sinh", "Cosh": "Cosh", "Asinh": "Asinh",
+    "Acosh": "Acosh", "Atanh": "Atanh", "Erf": "Erf",
+}  # fmt: skip
+
+#: Activations, whose input TensorFlow calls features.
+_ACTIVATIONS = {"Elu": "Elu", "Selu": "Selu", "Softplus": "Softplus", "Softsign": "Softsign"}
+
+
+@handles(
+    "Erfinv",
+    inputs=("x",),
+    to="Log",
+    dtypes=("float",),
+    differs="near -1 and 1, TensorFlow rounds 1 - x, which is wrong by up to 0.3 % of the result",
+)
+def inverse_error_function(node: Node, emit: Emitter) -> Tensor:
+    """The y of which erf(y) is x, to the digits of float."""
+    return inverse_error(emit, node["x"])
+
+
+@handles("Rsqrt", inputs=("x",), to="Sqrt", dtypes=_FLOAT_NAMES)
+def reciprocal_root(node: Node, emit: Emitter) -> Tensor:
+    """One divided by the root."""
+    x = emit.cast(node["x"], TensorProto.FLOAT) if node["x"].dtype in HALF_FLOATS else node["x"]
+    return emit.cast(emit.op("Reciprocal", emit.op("Sqrt", x)), node["x"].dtype)
+
+
+@handles(*_OF_FLOATS, inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
+def of_floats(node: Node, emit: Emitter) -> Tensor:
+    """The operator that ONNX has."""
+    return emit.op(_OF_FLOATS[node.op_type], node["x"])
+
+
+@handles(*_ACTIVATIONS, inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)
+def activation(node: Node, emit: Emitter) -> Tensor:
+    """The activation that ONNX has."""
+    if node.op_type == "Selu" and node["features"].dtype == TensorProto.DOUBLE:
+        return _selu(node["features"], emit)
+    return emit.op(_ACTIVATIONS[node.op_type], node["features"])
+
+
+def _selu(x: Tensor, emit: Emitter) -> Tensor:
+    """Selu with constants of double, which attributes do not hold."""
+    scale, scaled_alpha = (emit.like(number, x) for number in (1.0507009873554804934, 1.7580993408473768599))
+    negative = emit.op("Mul", scaled_alpha, emit.op("Sub", emit.op("Exp", x), emit.like(1, x)))
+    return emit.op("Where", emit.op("Less", x, emit.like(0, x)), negative, emit.op("Mul", scale, x))
+
+
+@handles("Relu", inputs=("features",), to="Relu", dtypes=_NUMBERS)
+def relu(node: Node, emit: Emitter) -> Tensor:
+    """The larger of each and 0."""
+    x = node["features"]
+    return x if x.dtype in UNSIGNED_INTEGERS else emit.op("Relu", x)
+
+
+@handles("Relu6", inputs=("features",), to="Clip", dtypes=_NUMBERS)
+def relu_6(node: Node, emit: Emitter) -> Tensor:
+    """Each, at least 0 and at most 6."""
+    x = node["features"]
+    return emit.op("Min", emit.op("Max", x, emit.like(0, x)), emit.like(6, x))
+
+
+@handles("LeakyRelu", inputs=("features",), to="LeakyRelu", dtypes=_FLOAT_NAMES)
+def leaky_relu(node: Node, emit: Emitter) -> Tensor:
+    """Each, or where it is negative, alpha times it."""
+    x, alpha = node["features"], float(node.attributes["alpha"])
+    if x.dtype != TensorProto.FLOAT:  # with alpha in the tensor's own type
+        scaled = emit.op("Mul", x, emit.like(alpha, x))
+        return emit.op("Where", emit.op("Greater", x, emit.like(0, x)), x, scaled)
+    return emit.op("LeakyRelu", x, alpha=alpha)
+
+
+@handles("Softmax", "LogSoftmax", inputs=("logits",), to="Softmax", dtypes=_FLOAT_NAMES)
+def softmax(node: Node, emit: Emitter) -> Tensor:
+    """Softmax along the last axis."""
+    return emit.op(node.op_type, node["logits"], axis=-1)
+
+
+@handles(
+    "Erfc",
+    inputs=("x",),
+    to="Erf",
+    dtypes=("float16", "bfloat16", "float"),
+    differs="computed as 1 - erf(x): an error of 1e-7 for float32, as large as the result itself where x > 4",
+)
+def erfc(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """One minus the error function, as in Keras' gelu."""
+    x = node["x"]
+    if x.dtype == TensorProto.DOUBLE:
+        raise Unsupported("ONNX Runtime has no error function of double")
+    return (emit.op("Sub", emit.like(1, x), emit.op("Erf", x)),)
+
+
+@handles("Log1p", inputs=("x",), to="Log", dtypes=_FLOAT_NAMES)
+def log1p(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """log(1 + x), exact to a few units in the last place for small x, too.
+
+    Rounding 1 + x to u loses digits of x, but log(u) / (u - 1) changes little with u, and x times it has them again
+    (W. Kahan).
+    """
+    x = _widened(node["x"], emit)
+    one = emit.like(1, x)
+    u = emit.op("Add", one, x)
+    rounded = emit.op("Sub", u, one)
+    log = emit.op("Log", u)
+    exact = emit.op("Mul", x, emit.op("Div", log, rounded))
+    large = emit.op("Where", emit.op("Equal", rounded, u), log, exact)  # infinity, too
+    small = emit.op("Equal", u, one)
+    return (emit.cast(emit.op("Where", small, x, large), node["x"].dtype),)
+
+
+@handles("Expm1", inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
+def expm1(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """exp(x) - 1, exact to a few units in the last place for small x, too; see log1p."""
+    x = _widened(node["x"], emit)
+    one = emit.like(1, x)
+    u = emit.op("Exp", x)
+    rounded = emit.op("Sub", u, one)
+    exact = emit.op("Mul", x, emit.op("Div", rounded, emit.op("Log", u)))
+    far = emit.op("Or", emit.op("Equal", rounded, u), emit.op("Equal", rounded, emit.like(-1, x)))
+    large = emit.op("Where", far, rounded, exact)
+    small = emit.op("Equal", u, one)
+    return (emit.cast(emit.op("Where", small, x, large), node["x"].dtype),)
+
+
+@handles(
+    "Atan2",
+    inputs=("y", "x"),
+    to="Atan",
+    dtypes=("float16", "bfloat16", "float"),
+)
+def atan2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The angle of a point, with the quadrants of infinities and signed zeros."""
+    y, x = (_widened(node[name], emit) for name in ("y", "x"))
+    zero, pi = emit.like(0, x), emit.like(math.pi, x)
+    height, width = emit.op("Abs", y), emit.op("Abs", x)
+    of_equals = emit.op("Where", emit.op("Equal", height, zero), zero, emit.like(1, x))  # not 0 / 0, nor inf / inf
+    slope = emit.op("Where", emit.op("Equal", height, width), of_equals, emit.op("Div", height, width))
+    angle = emit.op("Atan", slope)
+    angle = emit.op("Where", _has_sign(x, emit), emit.op("Sub", pi, angle), angle)
+    angle = emit.op("Where", _has_sign(y, emit), emit.op("Neg", angle), angle)
+    return (emit.cast(angle, node["x"].dtype),)
+
+
+def _has_sign(x: Tensor, emit: Emitter) -> Tensor:
+    zero = emit.like(0, x)
+    return emit.op("Less", emit.op("Where", emit.op("Equal", x, zero), emit.op("Reciprocal", x), x), zero)
+
+
+def _widened(x: Tensor, emit: Emitter) -> Tensor:
+    return emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x

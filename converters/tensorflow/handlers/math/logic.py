@@ -1,0 +1,126 @@
+"""tf.raw_ops of truth, bits and types: comparisons, LogicalNot, BitwiseAnd, shifts, IsNan, Cast."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name, numpy_dtype
+
+_NUMBERS = ("all numbers",)
+_FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
+_PAIR = ("x", "y")
+
+#: The unsigned integers by their number of bits.
+_UNSIGNED = {8: TensorProto.UINT8, 16: TensorProto.UINT16, 32: TensorProto.UINT32, 64: TensorProto.UINT64}
+
+
+@handles("IsNan", "IsInf", "IsFinite", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)
+def classify(node: Node, emit: Emitter) -> Tensor:
+    """Whether each is not a number, infinite, or neither."""
+    x = emit.cast(node["x"], TensorProto.FLOAT) if node["x"].dtype in HALF_FLOATS else node["x"]
+    if node.op_type != "IsFinite":
+        return emit.op("IsNaN" if node.op_type == "IsNan" else "IsInf", x)
+    return emit.op("Not", emit.op("Or", emit.op("IsNaN", x), emit.op("IsInf", x)))
+
+
+@handles("Equal", "NotEqual", inputs=_PAIR, to="Equal", dtypes=("every type",), ignored=("incompatible_shape_error",))
+def equal(node: Node, emit: Emitter) -> Tensor:
+    """Whether elements are equal; shapes that do not fit are an error here whatever the attribute says."""
+    same = emit.op("Equal", node["x"], node["y"])
+    return same if node.op_type == "Equal" else emit.op("Not", same)
+
+
+@handles("Less", "LessEqual", "Greater", "GreaterEqual", inputs=("x", "y"), to="Less", dtypes=("all numbers",))
+def compare(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Compare in the given type; in float32, different large integers would be equal."""
+    op_type = {"LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual"}.get(node.op_type, node.op_type)
+    return (emit.op(op_type, node["x"], node["y"]),)
+
+
+@handles("LogicalNot", inputs=("x",), to="Not", dtypes=("bool",))
+def logical_not(node: Node, emit: Emitter) -> Tensor:
+    """Not."""
+    return emit.op("Not", node["x"])
+
+
+@handles("BitwiseAnd", "BitwiseOr", "BitwiseXor", inputs=_PAIR, to="BitwiseAnd", dtypes=("all integers",))
+def bitwise(node: Node, emit: Emitter) -> Tensor:
+    """The operator of the same name."""
+    return emit.op(node.op_type, node["x"], node["y"])
+
+
+@handles("Invert", inputs=("x",), to="BitwiseNot", dtypes=("all integers",))
+def invert(node: Node, emit: Emitter) -> Tensor:
+    """The complement of the bits."""
+    return emit.op("BitwiseNot", node["x"])
+
+
+@handles("Cast", inputs=("x",), to="Cast", dtypes=("all numbers", "bool"))
+def cast(node: Node, emit: Emitter) -> Tensor:
+    """The numbers in another type; floats that the integer type lacks have no defined value."""
+    if node.attributes["Truncate"]:
+        raise Unsupported("its attribute Truncate = True is not converted")
+    x, dtype = node["x"], node.dtypes[0]
+    if TensorProto.STRING in (x.dtype, dtype) and x.dtype != dtype:
+        raise Unsupported("it casts strings")
+    if x.dtype in FLOATS and dtype in UNSIGNED_INTEGERS and dtype != TensorProto.UINT64:
+        return emit.cast(emit.cast(x, TensorProto.INT64), dtype)  # negative ones wrap, as in TensorFlow
+    return emit.cast(x, dtype)
+
+
+@handles("Bitcast", inputs=("input",), to="BitCast", dtypes=("none",))
+def bitcast(node: Node, emit: Emitter) -> Tensor:
+    """The same tensor, where the type stays what it is."""
+    if node["input"].dtype != node.dtypes[0]:
+        raise Unsupported("ONNX Runtime does not read bits as another type")
+    return node["input"]
+
+
+@handles("LeftShift", "RightShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))
+def shift(node: Node, emit: Emitter) -> Tensor:
+    """The bits moved; ONNX moves those of unsigned integers, as which signed ones are read."""
+    x, y = node["x"], node["y"]
+    number = np.iinfo(numpy_dtype(x.dtype))
+    y = emit.extreme(
+        "Max", emit.extreme("Min", y, emit.like(number.bits - 1, y)), emit.like(0, y)
+    )  # TensorFlow's limit
+    left = node.op_type == "LeftShift"
+    direction = "LEFT" if left else "RIGHT"
+    if x.dtype in UNSIGNED_INTEGERS:
+        return emit.op("BitShift", x, y, direction=direction)
+    unsigned = _UNSIGNED[number.bits]
+    by = emit.cast(y, unsigned)
+    if left:
+        return emit.cast(emit.op("BitShift", emit.cast(x, unsigned), by, direction=direction), x.dtype)
+    # The sign stays: of a negative number, the complement is moved, and turned back.
+    is_negative = emit.op("Less", x, emit.like(0, x))
+    positive = emit.op("Where", is_negative, emit.op("BitwiseNot", x), x)
+    moved = emit.cast(emit.op("BitShift", emit.cast(positive, unsigned), by, direction=direction), x.dtype)
+    return emit.op("Where", is_negative, emit.op("BitwiseNot", moved), moved)
+
+
+@handles("ApproximateEqual", inputs=_PAIR, to="Less", dtypes=_NUMBERS)
+def approximately_equal(node: Node, emit: Emitter) -> Tensor:
+    """Whether the distance of elements is below the tolerance."""
+    x, y = node["x"], node["y"]
+    if x.dtype not in FLOATS:
+        raise Unsupported("ONNX Runtime's and TensorFlow's distances of integers are cut off in different ways")
+    return emit.op("Less", emit.op("Abs", emit.op("Sub", x, y)), emit.like(float(node.attributes["tolerance"]), x))
+
+
+@handles(
+    "CheckNumerics",
+    inputs=("tensor",),
+    to="Identity",
+    dtypes=_FLOAT_NAMES,
+    differs="numbers that are not finite are not an error",
+    ignored=("message",),
+)
+def check_numerics(node: Node, emit: Emitter) -> Tensor:
+    """The same tensor; TensorFlow raises where it has numbers that are not finite."""
+    return node["tensor"]

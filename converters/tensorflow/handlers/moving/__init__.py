@@ -1,0 +1,1 @@
+"""Operators that make, move, pick or sort elements."""

@@ -1,0 +1,312 @@
+"""tf.raw_ops that pick and move elements: StridedSlice, GatherV2, Where, Pad, DynamicPartition and others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.writing.gathering import gathered
+
+_EVERY = ("every type",)
+#: Types of which ONNX Runtime finds no largest element, by those that hold them.
+_ORDERED_AS: dict[int, int] = {
+    **dict.fromkeys((TensorProto.BOOL, TensorProto.INT16, TensorProto.UINT16), TensorProto.INT32),
+    TensorProto.UINT32: TensorProto.INT64,
+}
+_LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+
+@handles("GatherV2", inputs=("params", "indices", "axis"), to="Gather", dtypes=_EVERY)
+@handles("Gather", inputs=("params", "indices"), to="Gather", dtypes=_EVERY, ignored=("validate_indices",))
+def gather(node: Node, emit: Emitter) -> Tensor:
+    """Slices along an axis, by their numbers; in batches, each with indices of its own."""
+    if node.op_type == "Gather":
+        return gathered(emit, node["params"], node["indices"], 0, 0)
+    axis, batch = node["axis"].integer("the axis"), int(node.attributes["batch_dims"])
+    return gathered(emit, node["params"], node["indices"], axis, batch)
+
+
+@handles("StridedSlice", inputs=("input", "begin", "end", "strides"), to="Slice", dtypes=_EVERY)
+def strided_slice(node: Node, emit: Emitter) -> Tensor:
+    """Slices as Python writes them: `x[1:-1, ..., tf.newaxis, 0]`."""
+    x, strides = node["input"], _steps(node["strides"])
+    masks = {
+        name: int(node.attributes[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    }
+    if masks["ellipsis"] & (masks["ellipsis"] - 1):
+        raise Unsupported("it has several ellipses")
+    entries, axes, added, removed = range(len(strides)), [], [], []
+    axis, place = 0, 0  # of the input, and of the result before dimensions are removed
+    for k in entries:
+        bit = 1 << k
+        if masks["ellipsis"] & bit:
+            after = [j for j in range(k + 1, len(strides)) if not masks["new_axis"] >> j & 1]
+            skipped = x.rank - axis - len(after)
+            axis, place = axis + skipped, place + skipped
+        elif masks["new_axis"] & bit:
+            added.append(place)
+            place += 1
+        else:
+            axes.append((k, axis))
+            if masks["shrink_axis"] & bit:
+                removed.append(place)
+            axis, place = axis + 1, place + 1
+    if x.shape is not None and axis > len(x.shape):
+        raise Unsupported(f"{x} has fewer dimensions than it is sliced in")
+    sliced = _sliced(x, node, axes, strides, masks, emit)
+    if added:
+        sliced = emit.op("Unsqueeze", sliced, emit.constant(added))
+    return emit.op("Squeeze", sliced, emit.constant(removed)) if removed else sliced
+
+
+def _steps(strides: Tensor) -> Sequence[int | None]:
+    """The steps, None for each that is known only when the model runs."""
+    if strides.value is None and strides.shape is not None and strides.shape[0] is not None:
+        return [None] * strides.shape[0]
+    return strides.integers("strides")
+
+
+def _sliced(
+    x: Tensor,
+    node: Node,
+    axes: list[tuple[int, int]],
+    strides: Sequence[int | None],
+    masks: dict[str, int],
+    emit: Emitter,
+) -> Tensor:
+    """The slice of the entries' bounds along their axes."""
+    shrinks, whole = masks["shrink_axis"], masks["begin"] & masks["end"]
+    if all(strides[k] == 1 and whole >> k & 1 and not shrinks >> k & 1 for k, _ in axes):
+        node.disregard("begin", "end")
+        return x
+    begin, end = emit.int64(node["begin"]), emit.int64(node["end"])
+    starts, ends, steps = [], [], []
+    for k, _ in axes:
+        start, stop = _entry(begin, k, emit), _entry(end, k, emit)
+        step = strides[k]
+        if masks["shrink_axis"] >> k & 1:
+            step = 1
+            if start.value is not None:
+                number = int(start.value[0])
+                stop = emit.constant([_LAST if number == -1 else number + 1])
+            else:
+                last = emit.op("Equal", start, emit.constant([-1]))
+                stop = emit.op("Where", last, emit.constant([_LAST]), emit.op("Add", start, emit.constant([1])))
+        else:
+            if masks["begin"] >> k & 1:
+                start = _bound(node["strides"], k, step, 0, _LAST, emit)
+            if masks["end"] >> k & 1:
+                stop = _bound(node["strides"], k, step, _LAST, _FIRST, emit)
+        starts.append(start)
+        ends.append(stop)
+        steps.append(emit.constant([step]) if step is not None else _entry(emit.int64(node["strides"]), k, emit))
+    *bounds, step_sizes = (
+        emit.op("Concat", *each, axis=0) if len(each) > 1 else each[0] for each in (starts, ends, steps)
+    )
+    given = [*bounds, emit.constant([axis for _, axis in axes])]
+    is_plain = step_sizes.value is not None and (step_sizes.value == 1).all()
+    return emit.op("Slice", x, *given, *([] if is_plain else [step_sizes]))
+
+
+def _bound(strides: Tensor, k: int, step: int | None, upward: int, downward: int, emit: Emitter) -> Tensor:
+    """An omitted bound, which depends on the direction of the step."""
+    if step is not None:
+        return emit.constant([upward if step > 0 else downward])
+    is_up = emit.op("Greater", _entry(emit.int64(strides), k, emit), emit.constant([0]))
+    return emit.op("Where", is_up, emit.constant([upward]), emit.constant([downward]))
+
+
+def _entry(bounds: Tensor, k: int, emit: Emitter) -> Tensor:
+    if bounds.value is not None:
+        return emit.constant([int(np.ravel(bounds.value)[k])])
+    if bounds.shape == (1,):
+        return bounds
+    return emit.op("Slice", bounds, emit.constant([k]), emit.constant([k + 1]), emit.constant([0]))
+
+
+@handles("Where", inputs=("input",), to="NonZero", dtypes=("all numbers", "bool"))
+def where(node: Node, emit: Emitter) -> Tensor:
+    """The coordinates of the elements that are not 0, row by row."""
+    x = node["input"]
+    if x.dtype == TensorProto.STRING:
+        raise Unsupported("it takes strings")
+    if x.rank == 0:
+        raise Unsupported("it takes a scalar")
+    if x.dtype != TensorProto.BOOL:
+        x = emit.cast(x, TensorProto.BOOL)
+    return emit.op("Transpose", emit.op("NonZero", x), perm=[1, 0], shape=(None, x.rank))
+
+
+@handles("ReverseV2", inputs=("tensor", "axis"), to="Slice", dtypes=_EVERY)
+def reverse(node: Node, emit: Emitter) -> Tensor:
+    """The elements from last to first along axes."""
+    x, axes = node["tensor"], node["axis"].integers("axis")
+    return _reversed(x, axes, emit) if axes else x
+
+
+@handles("Reverse", inputs=("tensor", "dims"), to="Slice", dtypes=_EVERY)
+def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
+    """The elements from last to first along the axes that a vector of Booleans marks."""
+    axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
+    return _reversed(node["tensor"], axes, emit) if axes else node["tensor"]
+
+
+def _reversed(x: Tensor, axes: list[int], emit: Emitter, start: int = -1, end: int = _FIRST) -> Tensor:
+    count = len(axes)
+    bounds = [emit.constant([each] * count) for each in (start, end)]
+    return emit.op("Slice", x, *bounds, emit.constant(axes), emit.constant([-1] * count))
+
+
+@handles("ReverseSequence", inputs=("input", "seq_lengths"), to="ReverseSequence", dtypes=_EVERY)
+def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
+    """The first elements of each row from last to first, as many as the row's length says."""
+    x = node["input"]
+    time, batch = (x.axis(int(node.attributes[name])) for name in ("seq_dim", "batch_dim"))
+    front = [time, batch]
+    order = [*front, *(d for d in range(x.rank) if d not in front)]
+    moved = emit.op("Transpose", x, perm=order)
+    turned = emit.op("ReverseSequence", moved, emit.int64(node["seq_lengths"]), time_axis=0, batch_axis=1)
+    return emit.op("Transpose", turned, perm=[order.index(d) for d in range(x.rank)])
+
+
+@handles("Pad", inputs=("input", "paddings"), to="Pad", dtypes=("all numbers", "bool"))
+@handles("PadV2", inputs=("input", "paddings", "constant_values"), to="Pad", dtypes=("all numbers", "bool"))
+def pad(node: Node, emit: Emitter) -> Tensor:
+    """The tensor with a border of a constant."""
+    x = node["input"]
+    if x.dtype == TensorProto.STRING:
+        raise Unsupported("it pads strings")
+    value = node["constant_values"] if node.op_type == "PadV2" else emit.like(0, x)
+    before_and_after = emit.op("Transpose", emit.int64(node["paddings"]), perm=[1, 0])
+    pads = emit.op("Reshape", before_and_after, emit.constant([-1]))
+    if x.rank == 0:
+        return x
+    return emit.op("Pad", x, pads, value)
+
+
+@handles("MirrorPad", inputs=("input", "paddings"), to="Pad", dtypes=_EVERY)
+def mirror_pad(node: Node, emit: Emitter) -> Tensor:
+    """The tensor with a border that mirrors it, with its outermost elements or without."""
+    x = node["input"]
+    if node["paddings"].value is None:
+        return _mirrored(node, x, emit)
+    paddings = np.reshape(node["paddings"].constant("paddings"), (-1, 2)).tolist()
+    inner = 0 if node.attributes["mode"] == b"SYMMETRIC" else 1
+    for axis, (before, after) in enumerate(paddings):
+        parts = [x]
+        if before:
+            parts.insert(0, _reversed(x, [axis], emit, before - 1 + inner, 0 if inner else _FIRST))
+        if after:
+            parts.append(_reversed(x, [axis], emit, -1 - inner, -1 - inner - after))
+        if len(parts) > 1:
+            x = emit.op("Concat", *parts, axis=axis)
+    return x
+
+
+def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:
+    """The tensor with a border whose width is known only when the model runs: each element from its place."""
+    paddings, zero, one = emit.int64(node["paddings"]), emit.constant(0), emit.constant(1)
+    inner = emit.constant(0 if node.attributes["mode"] == b"SYMMETRIC" else 1)
+    for axis in range(x.rank):
+        row = emit.op("Gather", paddings, emit.constant(axis), axis=0)
+        before, after = (emit.scalar(emit.op("Gather", row, emit.constant(k))) for k in (0, 1))
+        size = emit.scalar(emit.size(x, axis))
+        place = emit.op("Range", emit.op("Neg", before), emit.op("Add", size, after), one)
+        outer = emit.op("Sub", inner, one)  # what a place before the first one is turned about
+        place = emit.op("Where", emit.op("Less", place, zero), emit.op("Sub", outer, place), place)
+        last = emit.op("Sub", emit.op("Sub", emit.op("Add", size, size), one), inner)
+        place = emit.op("Where", emit.op("Less", place, size), place, emit.op("Sub", last, place))
+        x = emit.op("Gather", x, place, axis=axis)
+    return x
+
+
+@handles("DynamicPartition", inputs=("data", "partitions"), to="Compress", dtypes=_EVERY)
+def dynamic_partition(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The slices of each part, in their order."""
+    data, partitions = node["data"], node["partitions"]
+    count = int(node.attributes["num_partitions"])
+    if partitions.rank == 0:
+        data, partitions = (emit.op("Unsqueeze", tensor, emit.constant([0])) for tensor in (data, partitions))
+    if partitions.rank > 1:
+        data = _rows(data, partitions.rank, emit)
+        partitions = emit.op("Reshape", partitions, emit.constant([-1]))
+    parts = []
+    for k in range(count):
+        chosen = emit.op("Equal", partitions, emit.like(k, partitions))
+        shape = None if data.shape is None else (None, *data.shape[1:])
+        parts.append(emit.op("Compress", data, chosen, axis=0, shape=shape))
+    return tuple(parts)
+
+
+@handles("DynamicStitch", "ParallelDynamicStitch", inputs=("indices*", "data*"), to="ScatterND", dtypes=_EVERY)
+def dynamic_stitch(node: Node, emit: Emitter) -> Tensor:
+    """The slices of several tensors, each at its place; of those with one place, the last."""
+    all_indices, all_data = node.all("indices"), node.all("data")
+    flat_indices, flat_data = [], []
+    for indices, data in zip(all_indices, all_data, strict=True):
+        flat_indices.append(emit.op("Reshape", emit.int64(indices), emit.constant([-1])))
+        flat_data.append(_rows(data, indices.rank, emit) if indices.rank != 1 else data)
+    places = emit.op("Concat", *flat_indices, axis=0) if len(flat_indices) > 1 else flat_indices[0]
+    rows = emit.op("Concat", *flat_data, axis=0) if len(flat_data) > 1 else flat_data[0]
+    with_none = emit.op("Concat", emit.constant([-1]), places, axis=0)
+    count = emit.op("Add", emit.op("ReduceMax", with_none, emit.constant([0]), keepdims=1), emit.constant([1]))
+    sizes = emit.op("Slice", emit.shape_of(rows), emit.constant([1]), emit.constant([_LAST]), emit.constant([0]))
+    nothing = emit.constant(np.array(b"", object)) if rows.dtype == TensorProto.STRING else emit.like(0, rows)
+    zeros = emit.op("Expand", nothing, emit.op("Concat", count, sizes, axis=0))
+    return emit.op("ScatterND", zeros, emit.op("Unsqueeze", places, emit.constant([1])), rows)
+
+
+def _rows(data: Tensor, rank: int, emit: Emitter) -> Tensor:
+    """The tensor with its first dimensions as one."""
+    sizes = emit.op("Slice", emit.shape_of(data), emit.constant([rank]), emit.constant([_LAST]), emit.constant([0]))
+    # Reshape infers no dimension of an empty tensor.
+    first = emit.op("Slice", emit.shape_of(data), emit.constant([0]), emit.constant([rank]), emit.constant([0]))
+    count = emit.op("ReduceProd", first, emit.constant([0]), keepdims=1) if rank else emit.constant([1])
+    return emit.op("Reshape", data, emit.op("Concat", count, sizes, axis=0), allowzero=1)
+
+
+@handles("ArgMax", "ArgMin", inputs=("input", "dimension"), to="ArgMax", dtypes=("all numbers",))
+def arg_extreme(node: Node, emit: Emitter) -> Tensor:
+    """The first place of the largest or smallest element along an axis."""
+    axis = node["dimension"].integer("dimension")
+    x = node["input"]
+    x = emit.cast(x, _ORDERED_AS.get(x.dtype, x.dtype))
+    return emit.cast(emit.op(node.op_type, x, axis=axis, keepdims=0), node.dtypes[0])
+
+
+@handles("Cumsum", inputs=("x", "axis"), to="CumSum", dtypes=("all numbers",))
+def cumulative_sum(node: Node, emit: Emitter) -> Tensor:
+    """For each position, the sum of the elements up to it."""
+    flags = {name: int(node.attributes[name]) for name in ("exclusive", "reverse")}
+    return emit.op("CumSum", node["x"], emit.scalar(emit.int64(node["axis"])), **flags, shape=node["x"].shape)
+
+
+@handles("Range", inputs=("start", "limit", "delta"), to="Range", dtypes=("all numbers",))
+def number_range(node: Node, emit: Emitter) -> Tensor:
+    """Numbers from a first one up to below a limit."""
+    start, limit, delta = (emit.scalar(node[name]) for name in ("start", "limit", "delta"))
+    if start.value is not None and delta.value is not None and limit.value is not None and not delta.value:
+        raise Unsupported("its step is 0")
+    if start.dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):
+        return range_of_floats(node, emit)
+    return emit.op("Range", start, limit, delta)
+
+
+@handles("LinSpace", inputs=("start", "stop", "num"), to="Range", dtypes=("float", "double", "float16", "bfloat16"))
+def linear_space(node: Node, emit: Emitter) -> Tensor:
+    """So many numbers from one to another, at equal distances; the last is exact."""
+    start, stop = node["start"], node["stop"]
+    count = emit.int64(node["num"])
+    numbers = emit.op("Range", emit.constant(0), emit.scalar(count), emit.constant(1))
+    steps = emit.op("Max", emit.op("Sub", count, emit.constant(1)), emit.constant(1))
+    step = emit.op("Div", emit.op("Sub", stop, start), emit.cast(steps, start.dtype))
+    values = emit.op("Add", start, emit.op("Mul", emit.cast(numbers, start.dtype), step))
+    is_last = emit.op("And", emit.op("Equal", numbers, steps), emit.op("Greater", count, emit.constant(1)))
+    return emit.op("Where", is_last, stop, values)

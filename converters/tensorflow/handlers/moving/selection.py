@@ -1,0 +1,85 @@
+"""tf.raw_ops.Select and SelectV2, TopKV2, InTopK and InTopKV2."""
+
+from __future__ import annotations
+
+from onnx import TensorProto, helper
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, dtype_name
+
+_SELECTED = ("condition", "t", "e")
+
+
+@handles("SelectV2", inputs=_SELECTED, to="Where", dtypes=("all",))
+def select(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Where; arithmetic with a mask of zeros and ones would give NaN if an element that is not chosen is infinite."""
+    return (emit.op("Where", node["condition"], node["t"], node["e"]),)
+
+
+@handles("Select", inputs=_SELECTED, to="Where", dtypes=("all",))
+def select_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Where; a vector of conditions selects whole slices."""
+    condition, chosen = node["condition"], node["t"]
+    if condition.shape is None or chosen.shape is None:
+        condition = _spread(condition, chosen, emit)
+    elif len(condition.shape) == 1 and len(chosen.shape) > 1:
+        axes = emit.constant(range(1, len(chosen.shape)))
+        condition = emit.op("Unsqueeze", condition, axes)
+    return (emit.op("Where", condition, chosen, node["e"]),)
+
+
+def _spread(condition: Tensor, chosen: Tensor, emit: Emitter) -> Tensor:
+    """The conditions with dimensions of 1 appended up to the rank of `chosen`; neither rank need be known."""
+    dtype = TensorProto.INT64
+    shapes = [emit.shape_of(tensor) for tensor in (chosen, condition)]
+    missing = emit.op("Sub", *(emit.shape_of(shape) for shape in shapes))
+    one = helper.make_tensor("value", dtype, [1], [1])
+    ones = emit.op("ConstantOfShape", missing, value=one)
+    target = emit.op("Concat", shapes[1], ones, axis=0)
+    return emit.op("Reshape", condition, target)
+
+
+#: The types in which ONNX Runtime finds the largest elements, by those that fit into them.
+_RANKED: dict[int, int] = {
+    **dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT), TensorProto.FLOAT),
+    TensorProto.DOUBLE: TensorProto.DOUBLE,
+    **dict.fromkeys((*SIGNED_INTEGERS, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32), TensorProto.INT64),
+}
+
+
+@handles("TopKV2", inputs=("input", "k"), to="TopK", dtypes=tuple(map(dtype_name, _RANKED)))
+def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The largest elements and where they are; in float32, different large integers would be equal."""
+    x, k = node["input"], emit.cast(node["k"], TensorProto.INT64)
+    if x.dtype not in _RANKED:
+        raise Unsupported(f"ONNX Runtime does not order {dtype_name(x.dtype)}")
+    wide = emit.cast(x, _RANKED[x.dtype])
+    k = emit.op("Reshape", k, emit.constant([1]))
+    ordered = int(node.attributes.get("sorted", True))
+    values, places = emit.node("TopK", [wide, k], [wide.dtype, TensorProto.INT64], sorted=ordered)
+    return emit.cast(values, x.dtype), emit.cast(places, node.dtypes[1])
+
+
+@handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))
+@handles("InTopKV2", inputs=("predictions", "targets", "k"), to="Greater", dtypes=("float",))
+def in_top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Whether fewer than k predictions of a row are above the target's; never in rows that are not finite."""
+    predictions, targets = node["predictions"], emit.cast(node["targets"], TensorProto.INT64)
+    k = node["k"] if "k" in node.inputs else emit.constant(node.attributes["k"])
+    last, zero = emit.constant([1]), emit.constant(0, TensorProto.FLOAT)
+    classes = emit.op("Squeeze", emit.size(predictions, 1), emit.constant([0]))
+    numbers = emit.op("Range", emit.constant(0), classes, emit.constant(1))
+    is_target = emit.op("Equal", emit.op("Unsqueeze", targets, last), numbers)
+    target = emit.op("ReduceSum", emit.op("Where", is_target, predictions, zero), last, keepdims=1)
+    endless = emit.op("Not", emit.op("Equal", emit.op("Sub", predictions, predictions), zero))
+    above = emit.op("Greater", predictions, target)
+    found, bad, better = (
+        emit.op("ReduceSum", emit.cast(each, TensorProto.INT64), last, keepdims=0)
+        for each in (is_target, endless, above)
+    )
+    # A target that is no class is found nowhere, others once.
+    known = emit.op("Greater", found, bad)
+    return (emit.op("And", known, emit.op("Less", better, emit.cast(k, TensorProto.INT64))),)

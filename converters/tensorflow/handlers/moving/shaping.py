@@ -1,0 +1,282 @@
+"""tf.raw_ops about shapes: Shape, Size, Reshape, Squeeze, Transpose, Tile, ConcatV2, Split, Slice, Roll and others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+
+_EVERY = ("every type",)
+
+
+@handles("Shape", inputs=("input",), to="Shape", dtypes=_EVERY)
+def shape(node: Node, emit: Emitter) -> Tensor:
+    """The sizes of the dimensions."""
+    return emit.cast(emit.shape_of(node["input"]), node.dtypes[0])
+
+
+@handles("ShapeN", inputs=("input*",), to="Shape", dtypes=_EVERY)
+def shape_n(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The shapes of tensors."""
+    return tuple(emit.cast(emit.shape_of(tensor), node.dtypes[0]) for tensor in node.all("input"))
+
+
+@handles("Size", inputs=("input",), to="Size", dtypes=_EVERY)
+def size(node: Node, emit: Emitter) -> Tensor:
+    """The number of elements."""
+    known = emit.shape_of(node["input"])
+    count = (
+        emit.op("Size", node["input"], shape=())
+        if known.value is None
+        else emit.constant(np.prod(known.value, dtype=np.int64))
+    )
+    return emit.cast(count, node.dtypes[0])
+
+
+@handles("Rank", inputs=("input",), to="Size", dtypes=_EVERY)
+def rank(node: Node, emit: Emitter) -> Tensor:
+    """The number of dimensions."""
+    x = node["input"]
+    if x.shape is not None:
+        return emit.constant(len(x.shape), TensorProto.INT32)
+    return emit.cast(emit.op("Size", emit.shape_of(x), shape=()), TensorProto.INT32)
+
+
+@handles("EnsureShape", inputs=("input",), to="Identity", dtypes=_EVERY, differs="the shape is not checked")
+def ensure_shape(node: Node, emit: Emitter) -> Tensor:
+    """The same tensor, of which more is known."""
+    x, known = node["input"], node.attributes["shape"]
+    if known is None:
+        return x
+    if x.shape is not None and len(x.shape) != len(known):
+        raise Unsupported(f"{x} is not of the shape {known}")
+    sizes = zip(known, x.shape or [None] * len(known), strict=True)
+    (same,) = emit.node("Identity", [x], [x.dtype], [tuple(k if s is None else s for k, s in sizes)])
+    return same
+
+
+@handles("ExpandDims", inputs=("input", "dim"), to="Unsqueeze", dtypes=_EVERY)
+def expand_dims(node: Node, emit: Emitter) -> Tensor:
+    """A dimension of size 1 more."""
+    return emit.op("Unsqueeze", node["input"], emit.vector(node["dim"]))
+
+
+@handles("Squeeze", inputs=("input",), to="Squeeze", dtypes=_EVERY)
+def squeeze(node: Node, emit: Emitter) -> Tensor:
+    """Dimensions of size 1 fewer: the given ones, or all."""
+    x, axes = node["input"], list(node.attributes["squeeze_dims"])
+    if not axes and x.shape is not None and None not in x.shape:
+        axes = [axis for axis, dim in enumerate(x.shape) if dim == 1]
+        if not axes:
+            return x
+    return emit.op("Squeeze", x, emit.constant(axes) if axes else None)
+
+
+@handles("Transpose", inputs=("x", "perm"), to="Transpose", dtypes=_EVERY)
+def transpose(node: Node, emit: Emitter) -> Tensor:
+    """The dimensions in another order."""
+    if node["perm"].value is None:
+        return _transposed(node["x"], node["perm"], emit)
+    order = node["perm"].integers("perm")
+    order = [axis + len(order) if axis < 0 else axis for axis in order]
+    if order == list(range(len(order))):
+        return node["x"]
+    return emit.op("Transpose", node["x"], perm=order)
+
+
+def _transposed(x: Tensor, perm: Tensor, emit: Emitter) -> Tensor:
+    """The dimensions in an order that is known only when the model runs: each element from its place in memory."""
+    rank, shape = x.rank, emit.shape_of(x)
+    order = emit.int64(perm)
+    order = emit.op(
+        "Where", emit.op("Less", order, emit.constant(0)), emit.op("Add", order, emit.constant(rank)), order
+    )
+    after = emit.constant(np.triu(np.ones((rank, rank)), 1), TensorProto.BOOL)
+    steps = emit.op("ReduceProd", emit.op("Where", after, shape, emit.constant(1)), emit.constant([1]), keepdims=0)
+    sizes, steps = (emit.op("Gather", each, order, shape=(rank,)) for each in (shape, steps))
+    places = emit.constant(0)
+    for axis in range(rank):
+        size, step = (emit.scalar(emit.op("Gather", each, emit.constant(axis))) for each in (sizes, steps))
+        along = emit.op("Mul", emit.op("Range", emit.constant(0), size, emit.constant(1)), step)
+        behind = [*range(1, rank - axis)]
+        places = emit.op("Add", places, emit.op("Unsqueeze", along, emit.constant(behind)) if behind else along)
+    flat = emit.op("Reshape", x, emit.constant([-1]))
+    return emit.op("Gather", flat, places, axis=0, shape=(None,) * rank)
+
+
+@handles("Tile", inputs=("input", "multiples"), to="Tile", dtypes=_EVERY)
+def tile(node: Node, emit: Emitter) -> Tensor:
+    """The tensor repeated."""
+    return emit.op("Tile", node["input"], emit.int64(node["multiples"]))
+
+
+@handles("BroadcastTo", inputs=("input", "shape"), to="Expand", dtypes=_EVERY)
+def broadcast_to(node: Node, emit: Emitter) -> Tensor:
+    """The tensor in a larger shape."""
+    return emit.op("Expand", node["input"], emit.int64(node["shape"]))
+
+
+@handles("ConcatV2", inputs=("values*", "axis"), to="Concat", dtypes=_EVERY)
+@handles("Concat", inputs=("concat_dim", "values*"), to="Concat", dtypes=_EVERY)
+def concat(node: Node, emit: Emitter) -> Tensor:
+    """Tensors one after the other."""
+    axis = node["axis" if node.op_type == "ConcatV2" else "concat_dim"].integer("the axis")
+    values = node.all("values")
+    return emit.op("Concat", *values, axis=axis) if len(values) > 1 else values[0]
+
+
+@handles("Pack", inputs=("values*",), to="Concat", dtypes=_EVERY)
+def pack(node: Node, emit: Emitter) -> Tensor:
+    """Tensors of one shape along a new dimension."""
+    axis = emit.constant([node.attributes["axis"]])
+    rows = [emit.op("Unsqueeze", tensor, axis) for tensor in node.all("values")]
+    return emit.op("Concat", *rows, axis=node.attributes["axis"]) if len(rows) > 1 else rows[0]
+
+
+@handles("Unpack", inputs=("value",), to="Split", dtypes=_EVERY)
+def unpack(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The slices along a dimension."""
+    axis = emit.constant([node.attributes["axis"]])
+    parts = _split(node["value"], node.attributes["axis"], len(node.dtypes), emit)
+    return tuple(emit.op("Squeeze", part, axis) for part in parts)
+
+
+@handles("Split", inputs=("split_dim", "value"), to="Split", dtypes=_EVERY)
+def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Parts of equal size."""
+    return _split(node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes), emit)
+
+
+@handles("SplitV", inputs=("value", "size_splits", "split_dim"), to="Split", dtypes=_EVERY)
+def split_v(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Parts of given sizes, of which one may be -1: what is left."""
+    value, axis, count = node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes)
+    if count == 1:
+        node.disregard("size_splits")
+        return (value,)
+    sizes = emit.int64(node["size_splits"])
+    known = sizes.value
+    if known is None or (known < 0).any():
+        zero = emit.constant(0)
+        open_ones = emit.op("Less", sizes, zero)
+        rest = emit.op("ReduceSum", emit.op("Where", open_ones, zero, sizes), keepdims=1)
+        sizes = emit.op("Where", open_ones, emit.op("Sub", _dimension(value, axis, emit), rest), sizes)
+    return _parts(value, sizes, axis, count, emit)
+
+
+def _split(value: Tensor, axis: int, count: int, emit: Emitter) -> tuple[Tensor, ...]:
+    if count == 0:
+        return ()
+    if count == 1:
+        return (value,)
+    dim = value.dim(axis) if value.shape is not None and -len(value.shape) <= axis < len(value.shape) else None
+    if dim is None:
+        each = emit.op("Div", _dimension(value, axis, emit), emit.constant([count]))
+        return _parts(value, emit.op("Expand", each, emit.constant([count])), axis, count, emit)
+    if dim % count:
+        raise Unsupported(f"{value} is not split into {count} equal parts")
+    return _parts(value, emit.constant([dim // count] * count), axis, count, emit)
+
+
+def _parts(value: Tensor, sizes: Tensor, axis: int, count: int, emit: Emitter) -> tuple[Tensor, ...]:
+    shapes: list[tuple[int | None, ...] | None] = [None] * count
+    if value.shape is not None:
+        place = value.axis(axis)
+        for k in range(count):
+            size = None if sizes.value is None else int(sizes.value[k])
+            shapes[k] = (*value.shape[:place], size, *value.shape[place + 1 :])
+    return emit.node("Split", [value, sizes], [value.dtype] * count, shapes, axis=axis)
+
+
+def _dimension(value: Tensor, axis: int, emit: Emitter) -> Tensor:
+    """The size of a dimension, as a vector of one element."""
+    return emit.op("Gather", emit.shape_of(value), emit.constant([axis]))
+
+
+@handles("UnravelIndex", inputs=("indices", "dims"), to="Mod", dtypes=("int32", "int64"),
+         differs="an index beyond the dimensions is not an error; TensorFlow raises")  # fmt: skip
+def unravel_index(node: Node, emit: Emitter) -> Tensor:
+    """The coordinates of places in a tensor of given dimensions, a row for each dimension."""
+    indices, dims = emit.int64(node["indices"]), emit.int64(node["dims"])
+    (rank,) = dims.dims
+    after = emit.constant(np.triu(np.ones((rank, rank)), 1), TensorProto.BOOL)
+    steps = emit.op("ReduceProd", emit.op("Where", after, dims, emit.constant(1)), emit.constant([1]), keepdims=0)
+    if indices.rank:
+        steps, dims = (emit.op("Unsqueeze", each, emit.constant([1])) for each in (steps, dims))
+    return emit.cast(emit.op("Mod", emit.op("Div", indices, steps), dims), node.dtypes[0])
+
+
+@handles("Reshape", inputs=("tensor", "shape"), to="Reshape", dtypes=("every type",))
+def reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """By default, ONNX takes a 0 for a dimension to be copied; it may be the size of an empty batch."""
+    target = node["shape"]
+    if target.value is not None and {0, -1} <= {*np.ravel(target.value)}:
+        # TensorFlow infers the -1 from the sizes that are not 0; ONNX Runtime does not load such a shape.
+        rest = math.prod(filter(None, node["tensor"].dims)) // math.prod(size for size in target.value if size > 0)
+        target = emit.constant(np.where(target.value < 0, rest, target.value))
+    allowzero = None if target.value is not None and target.value.all() else 1
+    return (emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero),)
+
+
+@handles("Slice", inputs=("input", "begin", "size"), to="Slice", dtypes=("every type",))
+def slice_of_sizes(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Elements from a position on, so many along each axis; -1 stands for all that are left."""
+    begin, size = (emit.cast(node[name], TensorProto.INT64) for name in ("begin", "size"))
+    last = np.iinfo(np.int64).max
+    if begin.value is not None and size.value is not None:
+        end = emit.constant(np.where(size.value == -1, last, begin.value + size.value))
+    else:
+        to_the_end = emit.op("Equal", size, emit.constant([-1]))
+        end = emit.op("Where", to_the_end, emit.constant([last]), emit.op("Add", begin, size))
+    return (emit.op("Slice", node["input"], begin, end),)
+
+
+@handles(
+    "BroadcastArgs",
+    inputs=("s0", "s1"),
+    to="Where",
+    dtypes=("int32", "int64"),
+    differs="sizes that do not fit are an error only where the shape is used",
+)
+def broadcast_args(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The shape of what is broadcast from tensors of two shapes."""
+    shapes = [node["s0"], node["s1"]]
+    ranks = [emit.shape_of(shape) for shape in shapes]
+    rank, one = emit.op("Max", *ranks), emit.constant([1], shapes[0].dtype)
+    first, second = (
+        emit.op("Concat", emit.op("Expand", one, emit.op("Sub", rank, own)), shape, axis=0)
+        for shape, own in zip(shapes, ranks, strict=True)
+    )
+    return (emit.op("Where", emit.op("Equal", first, one), second, first),)
+
+
+@handles("Roll", inputs=("input", "shift", "axis"), to="Gather", dtypes=("every type",))
+def roll(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Move elements along axes; those that leave at one end enter at the other."""
+    rolled, axes = node["input"], node["axis"].value
+    if axes is None:
+        raise Unsupported("axis is not a constant")
+    zero, one = emit.constant(0), emit.constant(1)
+    moves = emit.op("Reshape", emit.cast(node["shift"], TensorProto.INT64), emit.constant([-1]))
+    for k, axis in enumerate(np.ravel(axes)):
+        size = emit.op("Squeeze", emit.size(rolled, int(axis)), emit.constant([0]))
+        places = emit.op("Sub", emit.op("Range", zero, size, one), emit.op("Gather", moves, emit.constant(k)))
+        # There is nothing to divide if the size is 0, but the divisor must not be.
+        places = emit.op("Mod", places, emit.op("Max", size, one))
+        rolled = emit.op("Gather", rolled, places, axis=int(axis))
+    return (rolled,)
+
+
+@handles("InvertPermutation", inputs=("x",), to="ScatterElements", dtypes=("int32", "int64"))
+def invert_permutation(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The position of each number."""
+    numbers = emit.cast(node["x"], TensorProto.INT64)
+    size = emit.op("Squeeze", emit.shape_of(numbers), emit.constant([0]))
+    places = emit.op("Range", emit.constant(0), size, emit.constant(1))
+    return (emit.cast(emit.op("ScatterElements", numbers, numbers, places, axis=0), node["x"].dtype),)

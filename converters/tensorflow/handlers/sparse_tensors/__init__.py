@@ -1,0 +1,1 @@
+"""Operators of sparse and ragged tensors, of segments and of counts."""

@@ -1,0 +1,82 @@
+"""tf.raw_ops.SegmentSum, Mean, Max, Min, Prod, their unsorted forms, and SparseSegmentSum, Mean, SqrtN."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.partitions import number_of_segments
+from onnx_sparse.schemas import OPS
+
+_SORTED = ("data", "segment_ids")
+_UNSORTED = ("data", "segment_ids", "num_segments")
+_NAN_NOTES = "NaN propagates; in TensorFlow that depends on its position in the segment"
+_INPUTS = ("data", "indices", "segment_ids")
+_IGNORED = ("sparse_gradient",)
+_SIZED_NOTES = "entries of segments >= num_segments are dropped; TensorFlow raises"
+
+
+@handles("SegmentSum", "SegmentMean", "SegmentProd", inputs=_SORTED)
+@handles("SegmentMax", "SegmentMin", inputs=_SORTED, differs=_NAN_NOTES)
+@handles("UnsortedSegmentSum", "UnsortedSegmentProd", inputs=_UNSORTED)
+@handles("UnsortedSegmentMax", "UnsortedSegmentMin", inputs=_UNSORTED, differs=_NAN_NOTES)
+def reduce_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The operator of the same name; the last id of a sorted one gives its number of segments."""
+    ids = node["segment_ids"]
+    # TensorFlow's unsorted operators also take int16 ids.
+    wide = emit.cast(ids, TensorProto.INT32) if ids.dtype == TensorProto.INT16 else ids
+    # With sorted ids, the maximum or minimum of an empty segment is 0.
+    attributes = {a.name: "ZERO" for a in OPS[node.op_type].attributes if a.name == "fill_mode"}
+    return emit.domain_op(node.op_type, {**node.inputs, "segment_ids": wide}, attributes)
+
+
+def _reduce_by_segment(op_type: str, node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    names = [name for name in ("indices", "segment_ids", "num_segments") if name in node.inputs]
+    # TensorFlow has one type per index input, the domain one for all. int64 holds every int32. If both ids are int32
+    # they stay so, whatever the type of num_segments: casting a scalar is free, casting all the ids is not.
+    ids = {node["indices"].dtype, node["segment_ids"].dtype}
+    dtype = TensorProto.INT32 if ids == {TensorProto.INT32} else TensorProto.INT64
+    index = {name: emit.cast(node[name], dtype) for name in names}
+    index.setdefault("num_segments", number_of_segments(index["segment_ids"], emit))
+    return emit.domain_op(op_type, {"emb_table": node["data"], **index})
+
+
+@handles("SparseSegmentSum", inputs=_INPUTS, to="EmbeddingSegmentsSum", ignored=_IGNORED)
+@handles(
+    "SparseSegmentSumWithNumSegments",
+    inputs=(*_INPUTS, "num_segments"),
+    to="EmbeddingSegmentsSum",
+    differs=_SIZED_NOTES,
+    ignored=_IGNORED,
+)
+def sparse_segment_sum(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Unweighted, empty segments are 0."""
+    return _reduce_by_segment("EmbeddingSegmentsSum", node, emit)
+
+
+@handles("SparseSegmentMean", inputs=_INPUTS, to="EmbeddingSegmentsMean", ignored=_IGNORED)
+@handles(
+    "SparseSegmentMeanWithNumSegments",
+    inputs=(*_INPUTS, "num_segments"),
+    to="EmbeddingSegmentsMean",
+    differs=_SIZED_NOTES,
+    ignored=_IGNORED,
+)
+def sparse_segment_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Unweighted, empty segments are 0."""
+    return _reduce_by_segment("EmbeddingSegmentsMean", node, emit)
+
+
+@handles("SparseSegmentSqrtN", inputs=_INPUTS, to="EmbeddingSegmentsSqrtN", ignored=_IGNORED)
+@handles(
+    "SparseSegmentSqrtNWithNumSegments",
+    inputs=(*_INPUTS, "num_segments"),
+    to="EmbeddingSegmentsSqrtN",
+    differs=_SIZED_NOTES,
+    ignored=_IGNORED,
+)
+def sparse_segment_sqrt_n(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Unweighted, empty segments are 0."""
+    return _reduce_by_segment("EmbeddingSegmentsSqrtN", node, emit)

@@ -1,0 +1,1 @@
+"""Operators about the graph: constants, variables, tables, branches, loops, lists, complex numbers."""

@@ -1,0 +1,119 @@
+"""tf.raw_ops of CSRSparseMatrix: made of sparse tensors, multiplied, and turned into tensors again.
+
+Such a matrix is converted as its coordinates, values and shape. Batches of matrices are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import Node, structure
+from onnx_sparse.converters.tensorflow.handlers.sparse_tensors.arithmetic import sparse_tensor_dense_mat_mul
+from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
+from onnx_sparse.converters.tensorflow.importing.context import Context
+from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.values import SparseMatrix, Value
+from onnx_sparse.converters.tensorflow.reading.operators import operators
+from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.writing import reads
+
+
+@structure("SparseTensorToCSRSparseMatrix")
+def from_sparse_tensor(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The coordinates, values and shape of a sparse tensor."""
+    indices, values, shape = context.tensors(scope.origins(node))
+    if shape.shape != (2,) and (indices.shape is None or indices.shape[-1] != 2):
+        raise Unsupported("only single matrices are converted, of a sparse tensor whose rank is known to be 2")
+    return (SparseMatrix(indices, values, shape),)
+
+
+@structure("CSRSparseMatrixToSparseTensor")
+def to_sparse_tensor(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The coordinates, values and shape."""
+    matrix = _matrix(context.values(scope.origins(node))[0])
+    return matrix.indices, matrix.values, matrix.shape
+
+
+@structure("CSRSparseMatrixToDense")
+def to_dense(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """Zeros with the values at their coordinates."""
+    emit = _begun(scope, node)
+    return (_dense(_matrix(context.values(scope.origins(node))[0]), emit),)
+
+
+@structure("SparseMatrixMatMul")
+def mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The product of a sparse and a dense matrix."""
+    emit = _begun(scope, node)
+    a, b = context.values(scope.origins(node))
+    if not isinstance(b, Tensor):
+        raise Unsupported("its second input is no dense matrix")
+    attributes = Attributes(operators()[node.op], node.attr)
+    a = _turned(_matrix(a), _is_turned(attributes, "a"), emit)
+    b = emit.op("Transpose", b, perm=[1, 0]) if _is_turned(attributes, "b") else b
+    made = _product(a, b, emit)
+    is_turned = attributes["transpose_output"]
+    _ = attributes["conjugate_output"]  # the numbers are real
+    return (emit.op("Transpose", made, perm=[1, 0]) if is_turned else made,)
+
+
+@structure("SparseMatrixSparseMatMul")
+def sparse_mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The product of two sparse matrices, computed as a dense one; an entry may be 0, as in TensorFlow."""
+    emit = _begun(scope, node)
+    attributes = Attributes(operators()[node.op], node.attr)
+    a, b = (
+        _turned(_matrix(value), _is_turned(attributes, name), emit)
+        for name, value in zip("ab", context.values(scope.origins(node)), strict=True)
+    )
+    made = _product(a, _dense(b, emit), emit)
+    marked = _product(_marked(a, emit), _dense(_marked(b, emit), emit), emit)
+    places = emit.op("NonZero", emit.op("Greater", marked, emit.like(0, marked)))
+    indices = emit.op("Transpose", places, perm=[1, 0], shape=(None, 2))
+    return (SparseMatrix(indices, emit.op("GatherND", made, indices), emit.shape_of(made)),)
+
+
+def _begun(scope: Scope, node: Any) -> Emitter:
+    emit: Emitter = scope.frame.emit
+    emit.begin(f"{scope.name}{node.name}")
+    return emit
+
+
+def _matrix(value: Value) -> SparseMatrix:
+    if not isinstance(value, SparseMatrix):
+        raise Unsupported("it takes what is no sparse matrix")
+    return value
+
+
+def _is_turned(attributes: Attributes, name: str) -> bool:
+    """Whether a matrix is transposed; the adjoint one of real numbers is the same."""
+    return bool(attributes[f"transpose_{name}"]) != bool(attributes[f"adjoint_{name}"])
+
+
+def _turned(matrix: SparseMatrix, is_turned: bool, emit: Emitter) -> SparseMatrix:
+    if not is_turned:
+        return matrix
+    back = emit.constant([1, 0])
+    indices = emit.op("Gather", matrix.indices, back, axis=1)
+    return SparseMatrix(indices, matrix.values, emit.op("Gather", matrix.shape, back))
+
+
+def _marked(matrix: SparseMatrix, emit: Emitter) -> SparseMatrix:
+    """The matrix with ones for its values."""
+    ones = emit.op("Expand", emit.constant(np.float32(1), TensorProto.FLOAT), emit.shape_of(matrix.values))
+    return SparseMatrix(matrix.indices, ones, matrix.shape)
+
+
+def _dense(matrix: SparseMatrix, emit: Emitter) -> Tensor:
+    zeros = emit.op("Expand", emit.like(0, matrix.values), matrix.shape, shape=(None, None))
+    return emit.op("ScatterND", zeros, matrix.indices, matrix.values)
+
+
+def _product(a: SparseMatrix, b: Tensor, emit: Emitter) -> Tensor:
+    inputs = reads.Attributes({"a_indices": a.indices, "a_values": a.values, "a_shape": a.shape, "b": b}, "input")
+    return sparse_tensor_dense_mat_mul(Node("", "SparseTensorDenseMatMul", inputs), emit)[0]

@@ -1,0 +1,211 @@
+"""tf.raw_ops.LookupTableFindV2, LookupTableSizeV2, and how lookup tables are filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, structure
+from onnx_sparse.converters.tensorflow.importing.context import Context
+from onnx_sparse.converters.tensorflow.importing.nodes import converted_by
+from onnx_sparse.converters.tensorflow.importing.values import Resource, Table, Value
+from onnx_sparse.converters.tensorflow.reading.effects import last_change
+from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, onnx_type, type_name
+from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
+from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.files.guarded_files import read_file
+from onnx_sparse.schemas.declaration import numpy_dtype
+
+#: Operators that fill a table with keys and values.
+_FILLED_BY = frozenset({"InitializeTableV2", "InitializeTable", "LookupTableImportV2", "LookupTableImport"})
+_FILLED_BY_FILE = frozenset({"InitializeTableFromTextFileV2", "InitializeTableFromTextFile"})
+
+#: What is taken of a line of a file: all of it, or its number.
+_WHOLE_LINE, _LINE_NUMBER = -2, -1
+#: The bytes and lines of the largest asset.
+_MOST_ASSET, _MOST_LINES = 1 << 30, 1 << 26
+
+
+@structure("LookupTableFindV2", "LookupTableFind")
+def lookup_table_find(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The value of each key."""
+    handle, keys, default = context.values(scope.origins(node))
+    if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
+        raise Unsupported("its keys are no tensor")
+    refuse_changed(context, scope, node, handle)
+    emit = scope.frame.emit
+    emit.begin(f"{scope.name}{node.name}")
+    # The handle is no tensor; its handler looks at the table instead.
+    stand_in = Tensor("", TensorProto.UNDEFINED)
+    results, _ = converted_by(
+        HANDLERS["LookupTableFindV2"], node, node.name, [stand_in, keys, default], emit, table_of(context, handle)
+    )
+    return results
+
+
+@structure("LookupTableSizeV2", "LookupTableSize")
+def lookup_table_size(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+    """The number of keys."""
+    (handle,) = context.values(scope.origins(node))
+    table = table_of(context, handle)
+    if table is None:
+        raise Unsupported("the contents of the table are not in the model")
+    return (scope.frame.emit.constant(len(table[0])),)
+
+
+def refuse_changed(context: Context, scope: Scope, node: Any, handle: Value) -> None:
+    """Refuse to read a table that a call of the model changes.
+
+    Raises:
+        Unsupported: It does.
+    """
+    if not isinstance(handle, Resource):
+        return
+    table = Origin(handle.scope, handle.node.name, 0)
+    change = last_change(scope, node, table) or context.variables.changed_by(table)
+    if change is not None:
+        raise Unsupported(f"{change} changes its table; a table that is a state is not converted")
+
+
+def table_of(context: Context, handle: Value) -> Table | None:
+    """The keys and values of a table; None if they are not known.
+
+    Raises:
+        Unsupported: It is no table, or what fills it cannot be read.
+    """
+    if not isinstance(handle, Resource):
+        raise Unsupported("it looks up keys in what is no table")
+    node = handle.node
+    shared = shared_name(node)
+    if node.name in context.model.lookup_tables and handle.scope.whole is context.model.graph:
+        return context.model.lookup_tables[node.name]
+    if context.tables is None:
+        context.tables = dict(_fillings(context))
+    filling = context.tables.get(node.name) or context.tables.get(shared)
+    if filling is None:
+        return None
+    if not isinstance(filling, tuple) or isinstance(filling[0], Scope):
+        scope, filler = filling
+        read = _from_file if filler.op in _FILLED_BY_FILE else _from_constants
+        keys, values = read(context, scope, filler, node)
+        if len(keys) != len(values):
+            raise Unsupported(f"the table {node.name} has {len(keys)} keys and {len(values)} values")
+        context.tables[node.name] = filling = (keys, values)
+    return filling
+
+
+def _fillings(context: Context) -> dict[str, Any]:
+    """The nodes that fill tables with what is known, with their scopes, by the table's node and its shared name."""
+    found: dict[str, Any] = {}
+    for scope, node in context.model.graph.every():
+        if node.op not in _FILLED_BY | _FILLED_BY_FILE:
+            continue
+        try:
+            table = scope.origins(node)[0]
+        except Unsupported:
+            continue
+        if isinstance(table, Origin):
+            maker = table.scope.nodes[table.node]
+            names = [maker.name] if table.scope is context.model.graph else []
+            names += [name for name in (shared_name(maker),) if name]
+            for name in names:
+                found.setdefault(name, (scope, node))
+    return found
+
+
+def _from_constants(context: Context, scope: Scope, filler: Any, table: Any) -> Table:
+    _, *origins = scope.origins(filler)
+    if len(origins) != 2:
+        raise Unsupported(f"{filler.name} does not fill the table with keys and values")
+    return _array(context, origins[0], filler), _array(context, origins[1], filler)
+
+
+def _array(context: Context, origin: Any, filler: Any) -> Array:
+    """The value of a tensor that depends on no input."""
+    if isinstance(origin, Origin):
+        node = origin.scope.nodes[origin.node]
+        if node.op == "Const":
+            return np.array(array_of(node.attr["value"].tensor))
+        if node.op == "RestoreV2":
+            return context.model.variables.restored(origin)
+    return np.asarray(context.computed(origin, f"what {filler.name} fills the table with"))
+
+
+def _from_file(context: Context, scope: Scope, filler: Any, table: Any) -> Table:
+    """The keys and values in the lines of an asset."""
+    path = _asset(context, scope.origins(filler)[1])
+    try:
+        content = read_file(path, context.model.folder, _MOST_ASSET)
+    except OSError as error:
+        raise Unsupported(f"the asset {path} cannot be read: {error.strerror}") from error
+    if (count := content.count(b"\n")) > _MOST_LINES:
+        raise Unsupported(f"the asset {path} has {count} lines; up to {_MOST_LINES} are read")
+    lines = content.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    attributes = filler.attr
+    lines = lines[int(attributes["offset"].i) if "offset" in attributes else 0 :]
+    size = int(attributes["vocab_size"].i) if "vocab_size" in attributes else -1
+    if size >= 0:
+        if size > len(lines):
+            raise Unsupported(f"{path.name} has {len(lines)} lines; vocab_size is {size}")
+        lines = lines[:size]
+    delimiter = attributes["delimiter"].s if "delimiter" in attributes else b"\t"
+    columns = []
+    for key in ("key", "value"):
+        index = int(attributes[f"{key}_index"].i)
+        columns.append(_column(lines, index, delimiter, int(table.attr[f"{key}_dtype"].type), path.name))
+    return columns[0], columns[1]
+
+
+def _asset(context: Context, origin: Any) -> Path:
+    """The asset that a tensor names, which may go through a variable."""
+    graph = context.model.graph
+    for _ in range(2):  # the variable, and what it is assigned
+        if not isinstance(origin, Origin) or origin.scope is not graph:
+            break
+        node = graph.nodes[origin.node]
+        if node.name in context.model.assets:
+            return context.model.assets[node.name]
+        if node.op == "Const":
+            named = array_of(node.attr["value"].tensor).reshape(-1)[:1]
+            raise Unsupported(f"the file that fills the table, {named}, is no asset of the model")
+        if node.op != "ReadVariableOp":
+            break
+        (handle,) = graph.origins(node)
+        assigned = [
+            graph.origins(other)[1]
+            for other in graph.nodes.values()
+            if other.op == "AssignVariableOp" and graph.origins(other)[0] == handle
+        ]
+        if len(assigned) != 1:
+            break
+        (origin,) = assigned
+    raise Unsupported("the name of the file that fills the table is not known")
+
+
+def _column(lines: list[bytes], index: int, delimiter: bytes, number: int, file: str) -> Array:
+    if index == _LINE_NUMBER:
+        return np.arange(len(lines)).astype(numpy_dtype(onnx_type(number)))
+    texts = lines
+    if index != _WHOLE_LINE:
+        texts = [parts[index] if index < len(parts := line.split(delimiter)) else b"" for line in lines]
+    if ONNX_TYPES.get(number) == TensorProto.STRING:
+        array = np.empty(len(texts), object)
+        array[:] = texts
+        return array
+    try:
+        return np.array([_NUMBER[numpy_dtype(onnx_type(number)).kind](text) for text in texts]).astype(
+            numpy_dtype(onnx_type(number))
+        )
+    except (ValueError, KeyError, OverflowError):
+        raise Unsupported(f"{file} has a line without a {type_name(number)}") from None
+
+
+_NUMBER: dict[str, Any] = {"i": int, "f": float}

@@ -1,0 +1,1 @@
+"""Operators of strings and of the messages and lines in them."""

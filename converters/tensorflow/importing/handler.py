@@ -1,0 +1,66 @@
+"""A handler of TensorFlow's operators, and what it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.writing import registry
+from onnx_sparse.converters.writing.reads import Attributes, Readable, Reads
+from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import DType, dtype_name
+
+
+@dataclass(frozen=True)
+class Node(Readable):
+    """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
+
+    If the node uses a lookup table, `table` holds its keys and values, or None if they are not known. `dtypes` are the
+    element types of its results, by the order of its outputs.
+    """
+
+    name: str
+    op_type: str
+    inputs: Attributes[Tensor]
+    attributes: Attributes[Any] = field(default_factory=lambda: Attributes({}))
+    table: tuple[Array, Array] | None = field(default=None, compare=False)
+    dtypes: tuple[DType, ...] = ()
+
+    def parts(self) -> Iterable[Reads]:
+        """See `Readable`."""
+        return self.inputs, self.attributes
+
+    def __getitem__(self, input_name: str) -> Tensor:
+        return self.inputs[input_name]
+
+    def all(self, input_name: str) -> list[Tensor]:
+        """The tensors of an input that is a list, `"values*"` in the declaration of its handler."""
+        return [self.inputs[name] for name in self.inputs if name.rpartition("_")[0] == input_name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handler(registry.Handler):
+    """How one TensorFlow operator is converted.
+
+    Attributes:
+        inputs: TensorFlow's names of its inputs, in order; one that ends in `*` is a list of N tensors.
+        dtypes: The element types, where `to` is a standard operator; else those of the domain's operator.
+    """
+
+    inputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.dtypes:  # the domain's operators without a type variable are on int64
+            types = tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ()))
+            object.__setattr__(self, "dtypes", types or ("int64",))
+
+    def names(self, count: int) -> list[str]:
+        """The names of `count` inputs; tensors of a list are numbered: `values_0`, `values_1`."""
+        lists = [name for name in self.inputs if name.endswith("*")]
+        if not lists:
+            return list(self.inputs)
+        each = (count - len(self.inputs) + len(lists)) // len(lists)
+        numbered = {name: [f"{name.removesuffix('*')}_{k}" for k in range(each)] for name in lists}
+        return [given for name in self.inputs for given in numbered.get(name, [name])]
