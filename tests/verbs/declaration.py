@@ -12,7 +12,7 @@ import numpy as np
 from verbs.roads import Array, Operand, Source
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-FLOATS = tuple(map(np.dtype, ("float32", "float16", "float64"))) + (BFLOAT16,)
+FLOATS = (*map(np.dtype, ("float32", "float16", "float64")), BFLOAT16)
 SIGNED = tuple(map(np.dtype, ("int32", "int64", "int8", "int16")))
 UNSIGNED = tuple(map(np.dtype, ("uint8", "uint16", "uint32", "uint64")))
 INTEGERS = SIGNED + UNSIGNED
@@ -20,7 +20,7 @@ NUMBERS = FLOATS + INTEGERS
 BOOL = (np.dtype(bool),)
 
 
-class OutOfRange(Exception):
+class OutOfRangeError(Exception):
     """What a verb means for these operands: an error when the model runs."""
 
 
@@ -62,7 +62,7 @@ class Verb:
     Attributes:
         name: Its name.
         draw: Draws operands of an element type.
-        meaning: What numpy answers, one array or several; raises `OutOfRange` where the model must.
+        meaning: What numpy answers, one array or several; raises `OutOfRangeError` where the model must.
         dtypes: The element types that it is drawn for.
         roads: How each road writes it.
         digits: How many times the precision of its type a float may be off.
@@ -124,6 +124,4 @@ def written(
     types: Callable[[Case], Mapping[str, Any]] = lambda case: {},
 ) -> Form:
     """An operator with inputs and attributes made from a case."""
-    return Form(
-        lambda case, results: Source(op, inputs(case), results, attributes(case), types(case)), meaning, dtypes
-    )
+    return Form(lambda case, results: Source(op, inputs(case), results, attributes(case), types(case)), meaning, dtypes)

@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 import onnx_sparse
 from onnx_sparse.converters.errors import ConversionError
-from verbs.declaration import VERBS, Case, OutOfRange, Verb
+from verbs.declaration import VERBS, Case, OutOfRangeError, Verb
 from verbs.roads import ROADS, Array, Source
 
 
@@ -76,7 +76,7 @@ def _drawn(verb: Verb, road: str, seed: int) -> dict[str, _Draw]:
         case, is_error = verb.draw(rng, dtype), False
         try:
             expected = verb.results(road, case)
-        except OutOfRange as error:
+        except OutOfRangeError as error:
             expected, is_error = [np.asarray(each) for each in error.args[0]], True
         source = form.write(case, expected)
         if source is not None:
@@ -144,9 +144,7 @@ def _run(model: ModelProto, feeds: list[Array]) -> list[Array]:
 def _compare(verb: Verb, road: str, draw: _Draw, got: list[Array], report: Report) -> None:
     for want, have in zip(draw.expected, got, strict=True):
         if (have.dtype, have.shape) != (want.dtype, want.shape):
-            _say_wrong(
-                verb, road, draw, f"{have.dtype}{list(have.shape)}, not {want.dtype}{list(want.shape)}", report
-            )
+            _say_wrong(verb, road, draw, f"{have.dtype}{list(have.shape)}, not {want.dtype}{list(want.shape)}", report)
             return
         bad = ~near(have, want, verb, road)
         if bad.any():

@@ -1,4 +1,4 @@
-"""Verbs of images: blocks of pixels, windows, poolings. Operands are [batch, channels, height, width], as OpenVINO's."""
+"""Verbs of images: blocks of pixels, windows, poolings. Operands have channels first, as OpenVINO's."""
 
 from __future__ import annotations
 

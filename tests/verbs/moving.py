@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from verbs.declaration import BFLOAT16, BOOL, FLOATS, INTEGERS, NUMBERS, Case, OutOfRange, declare, written
+from verbs.declaration import BFLOAT16, BOOL, FLOATS, INTEGERS, NUMBERS, Case, OutOfRangeError, declare, written
 from verbs.operands import axis, numbers, shape, small
 from verbs.roads import Array, Fixed
 
@@ -35,7 +35,7 @@ def _indices(rng: Rng, size: int, dims: list[int]) -> Array:
 def _checked(indices: Array, size: int, made: Any, *, negative: bool) -> None:
     low = -size if negative else 0
     if ((indices < low) | (indices >= size)).any():
-        raise OutOfRange([made])
+        raise OutOfRangeError([made])
 
 
 # --- Gather
@@ -102,7 +102,7 @@ def _gather_nd(*, negative: bool) -> Callable[[Case], Array]:
         sizes = np.array(x.shape[:depth])
         made = x[tuple(np.moveaxis(np.mod(places, sizes), -1, 0))]
         if ((places < (-sizes if negative else 0)) | (places >= sizes)).any():
-            raise OutOfRange([made])
+            raise OutOfRangeError([made])
         return made
 
     return meaning
@@ -232,7 +232,7 @@ def _scatter_nd(*, negative: bool) -> Callable[[Case], Array]:
         made = x.copy()
         made[tuple(np.mod(places, sizes).T)] = updates
         if ((places < (-sizes if negative else 0)) | (places >= sizes)).any():
-            raise OutOfRange([made])
+            raise OutOfRangeError([made])
         return made
 
     return meaning
