@@ -1,7 +1,7 @@
 """Compares a tensor with the NPU's by the measures of ATB's, msit's and msprobe's tests, and by rows.
 
-ATB's rule, |a - b| <= t max(1, |b|) for each element, is blind where a tensor's elements are small: a softmax whose rows
-are lost is within it. So a tensor must pass by each of these measures, with t the tolerance of its type:
+ATB's rule, |a - b| <= t max(1, |b|) for each element, is blind where a tensor's elements are small: a softmax that has
+lost its rows is within it. So a tensor must pass by each of these measures, with t the tolerance of its type:
 
 - elements: no element is further off than t times its magnitude, or several times that of its row, at most 1
 - rows: no row is further off than twice t times its norm
@@ -188,7 +188,7 @@ def compare(
 
 
 def _blocks(actual: Array, expected: Array, noise: Array | None) -> Iterator[tuple[Array, Array, Array]]:
-    """Whole rows of both tensors as float64, and how far they may be off; caches are too large to be wide as a whole."""
+    """Rows of both tensors as float64, and how far they may be off; caches are too large to be wide as a whole."""
     width = 1
     for size in reversed(expected.shape):
         width *= size
@@ -317,10 +317,8 @@ class _Differences:
             return np.full_like(magnitude, 0.0 if self.exact or self.dtype != "int8" else _STEP)
         count = np.maximum(finite.sum(1, keepdims=True), 1)
         usual = np.sqrt(np.square(np.minimum(magnitude, 1e100)).sum(1, keepdims=True) / count)
-        unit = np.minimum(
-            np.maximum(_ROW_UNIT.get(self.dtype, _USUAL_ROW_UNIT) * usual, max(_LEAST_UNIT, _LEAST_SHARE * self.unit)),
-            self.unit,
-        )
+        least = max(_LEAST_UNIT, _LEAST_SHARE * self.unit)
+        unit = np.clip(_ROW_UNIT.get(self.dtype, _USUAL_ROW_UNIT) * usual, least, self.unit)
         return np.asarray(self._factor * np.maximum(magnitude, unit) + 2 * self.rounded * usual)
 
     def measures(self) -> dict[str, float]:
