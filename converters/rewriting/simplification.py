@@ -39,12 +39,8 @@ def _merge_equal_constants(graph: GraphProto) -> None:
     renamed: dict[str, str] = {}
     kept = {value.name for value in (*graph.input, *graph.output)}
     for tensor in graph.initializer:
-        if (
-            len(tensor.dims) > 1
-            or max(tensor.dims, default=0) > _COMPARED
-            or not is_known(tensor)
-            or tensor.name in kept
-        ):
+        is_table = len(tensor.dims) > 1 or max(tensor.dims, default=0) > _COMPARED
+        if is_table or not is_known(tensor) or tensor.name in kept:
             continue
         equal = first.setdefault(content(tensor), tensor.name)
         if equal != tensor.name:

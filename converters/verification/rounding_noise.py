@@ -17,6 +17,7 @@ from onnx_sparse.converters.verification.comparison import TOLERANCES, is_float,
 from onnx_sparse.models.graphs import array_of, graphs
 from onnx_sparse.models.large_models import whole_size
 from onnx_sparse.models.references import is_known
+from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], Sequence[Array]]
@@ -161,5 +162,5 @@ def with_moved_weights(model: ModelProto, computed: Collection[str] = ()) -> lis
 def _has_floats(tensor: TensorProto) -> bool:
     try:
         return is_known(tensor) and numpy_dtype(tensor.data_type).name in TOLERANCES
-    except ValueError:  # its data is elsewhere
+    except ValueError:  # ONNX has no such type
         return False

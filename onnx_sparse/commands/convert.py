@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli.convert import verification
+from onnx_sparse.commands import verification
 from onnx_sparse.commands.errors import raised
 from onnx_sparse.commands.text import text_table
 from onnx_sparse.converters.errors import ConversionError
@@ -58,7 +58,7 @@ class Conversion:
         """
         from onnx import ModelProto
 
-        from onnx_sparse.cli.files.model_file import save_model
+        from onnx_sparse.models.load_and_save import save_model
 
         copy = ModelProto()
         copy.CopyFrom(self.model)  # what goes to the other file leaves the model
@@ -143,10 +143,12 @@ def convert(
         ValueError: Options make no sense together.
         TypeError: The source has no such option.
     """
-    from onnx_sparse.cli.convert import conversion, in_form
-    from onnx_sparse.cli.files.model_file import save_model
+    from onnx_sparse.commands import conversion
     from onnx_sparse.converters.rewriting.explanation import count_nodes
     from onnx_sparse.converters.sources import SOURCES, source_of
+    from onnx_sparse.models.large_models import LARGE, make_whole, refers_to_arrays, whole_size
+    from onnx_sparse.models.load_and_save import save_model
+    from onnx_sparse.models.references import holding_arrays
 
     if portable and lower:
         raise ValueError("portable and lower exclude each other: one keeps the domain's operators, the other does not")
@@ -167,11 +169,9 @@ def convert(
         raise ConversionError(f"{given}: no such file or directory")
     asked = conversion.Options(fuse, tuple(repair_scatter), check_ids, features, options)
     made = conversion.Conversion(found, given, asked)
-    with raised():
+    with raised(), holding_arrays() as is_inner:
         plain = made.convert(tell)
-        if made.tables and output is None:
-            raise ConversionError("the model is too large for one message: give the file to write as output")
-        model = in_form(plain, portable=portable, lower=lower, opset=opset)
+        model = conversion.in_form(plain, portable=portable, lower=lower, opset=opset)
         records = made.verify(plain, model, tell, feeds) if verify or feeds is not None else None
         failure = verification.failure(records or (), given=feeds is not None)
         if failure is not None:
@@ -179,7 +179,12 @@ def convert(
         if output is not None:
             copy = type(model)()
             copy.CopyFrom(model)
-            save_model(copy, Path(output), made.tables, external=external_data)
+            save_model(copy, Path(output), external=external_data)
+        is_large = whole_size(model) >= LARGE
+        if is_large and output is None and refers_to_arrays(model):
+            raise ConversionError("the model is too large for one message: give the file to write as output")
+        if not is_large and not is_inner:
+            make_whole(model)
     document = made.report.document()
     rules = document.get("rules", {"fired": {}, "declined": ()})
     return Conversion(

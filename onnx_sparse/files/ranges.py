@@ -1,11 +1,12 @@
 """Ranges of files: data that stay where they lie until they are copied, a block at a time, or mapped.
 
-A range knows the file that it was found in. If another file has taken its place, or the file has become shorter, that is
-an error and never other data.
+A range knows the file that it was found in. If another file has taken its place, or the file has become shorter, that
+is an error and never other data.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,18 +99,13 @@ class FileRange:
         file.flush()
         done = 0
         with self.file.open() as source:
-            try:
+            with contextlib.suppress(AttributeError, OSError):  # not all systems have the call, nor all file systems
                 while done < self.length:
                     count = min(self.length - done, BLOCK << 4)
                     copied = os.copy_file_range(source.fileno(), file.fileno(), count, self.offset + done)
                     if not copied:
                         break
                     done += copied
-            except (
-                AttributeError,
-                OSError,
-            ):  # other systems have no such call, and some file systems none between them
-                pass
         file.seek(0, os.SEEK_END)
         for block in FileRange(self.file, self.offset + done, self.length - done).blocks():
             file.write(block)

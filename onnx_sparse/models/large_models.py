@@ -27,6 +27,7 @@ from onnx_sparse.models.references import (
     length_of,
     put_back,
     refer,
+    state_place,
 )
 from onnx_sparse.schemas.declaration import numpy_dtype
 
@@ -52,7 +53,13 @@ def load(path: str | os.PathLike[str]) -> ModelProto:
         OSError: The file cannot be read.
         ValueError: It is not an ONNX model, or its external data cannot be read.
     """
-    model, folder = read_light_model(path), Path(path).parent
+    model = read_light_model(path)
+    resolve(model, Path(path))
+    return model
+
+
+def resolve(model: ModelProto, path: Path) -> None:
+    """Let large tensors whose data are beside a model's file refer to them, and read the others; see `load`."""
     files: dict[str, StoredFile] = {}
     for tensor in all_tensors(model):
         if not uses_external_data(tensor) or is_reference(tensor):
@@ -60,13 +67,12 @@ def load(path: str | os.PathLike[str]) -> ModelProto:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
-                if (found := _range(tensor, folder, files)) is None:
-                    load_external_data_for_tensor(tensor, os.fspath(folder))
+                if (found := _range(tensor, path.parent, files)) is None:
+                    load_external_data_for_tensor(tensor, os.fspath(path.parent))
                 else:
                     refer(tensor, found)
         except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
             raise ValueError(f"{path}: its external data cannot be read: {error}") from error
-    return model
 
 
 def _range(tensor: TensorProto, folder: Path, files: dict[str, StoredFile]) -> FileRange | None:
@@ -98,6 +104,11 @@ def _range(tensor: TensorProto, folder: Path, files: dict[str, StoredFile]) -> F
 def whole_size(model: ModelProto) -> int:
     """The bytes of a model with the data of its references."""
     return int(model.ByteSize()) + sum(map(length_of, filter(is_reference, all_tensors(model))))
+
+
+def refers_to_arrays(model: ModelProto) -> bool:
+    """Whether a model refers to arrays of this process."""
+    return any(is_reference(t) and not isinstance(data_of(t), FileRange) for t in all_tensors(model))
 
 
 def make_whole(model: ModelProto, *, arrays_only: bool = False) -> ModelProto:
@@ -181,6 +192,6 @@ def detach_large_tensors(model: ModelProto, large: int = LARGE) -> tuple[ModelPr
         for tensor in () if is_small else light.graph.initializer:
             if is_reference(tensor) and not is_packed(tensor):
                 arrays[tensor.name] = array_of_reference(tensor)
-                next(entry for entry in tensor.external_data if entry.key == "location").value = "memory"
+                state_place(tensor, "memory", 0, length_of(tensor))
         make_whole(light)
     return light, arrays

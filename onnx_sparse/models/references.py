@@ -88,10 +88,15 @@ def refer(tensor: TensorProto, data: FileRange | Array) -> None:
         names.append(name)
         _held[name] = held
         offset, length = 0, held.nbytes
+    state_place(tensor, name, offset, length)
+
+
+def state_place(tensor: TensorProto, location: str, offset: int, length: int) -> None:
+    """Let a tensor say that its data, of so many bytes, are at a place elsewhere, in ONNX's words."""
     tensor.ClearField("raw_data")
     tensor.ClearField("external_data")
     tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", name), ("offset", str(offset)), ("length", str(length))):
+    for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
         tensor.external_data.add(key=key, value=value)
 
 
