@@ -97,24 +97,28 @@ class FileRange:
     def copy_to(self, file: BinaryIO) -> None:
         """Write the bytes to the end of a file: the kernel copies them, where it can."""
         file.flush()
-        done = 0
         with self.file.open() as source:
-            with contextlib.suppress(AttributeError, OSError):  # not all systems have the call, nor all file systems
-                while done < self.length:
-                    count = min(self.length - done, BLOCK << 4)
-                    copied = os.copy_file_range(source.fileno(), file.fileno(), count, self.offset + done)
-                    if not copied:
-                        break
-                    done += copied
+            done = self._copied_by_kernel(source, file)
         file.seek(0, os.SEEK_END)
         for block in FileRange(self.file, self.offset + done, self.length - done).blocks():
             file.write(block)
+
+    def _copied_by_kernel(self, source: BinaryIO, target: BinaryIO) -> int:
+        """How many of the bytes the kernel has copied: other systems have no such call, nor all file systems."""
+        done = 0
+        with contextlib.suppress(AttributeError, OSError):
+            while done < self.length:
+                count = min(self.length - done, BLOCK << 4)
+                if not (copied := os.copy_file_range(source.fileno(), target.fileno(), count, self.offset + done)):
+                    break
+                done += copied
+        return done
 
     def _cut_off(self) -> OSError:
         return RefusedFileError(self.file.path, f"it ends before byte {self.offset + self.length:,}")
 
 
-class MappedRange(np.memmap):  # type: ignore[type-arg]
+class MappedRange(np.memmap):
     """An array that is mapped from a file; `range` is None for what is computed from it, or only a part."""
 
     range: FileRange | None = None

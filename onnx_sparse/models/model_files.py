@@ -65,7 +65,7 @@ def read_light_model(path: str | os.PathLike[str]) -> ModelProto:
     stored = StoredFile.of(path)
     try:
         with stored.open() as file:
-            model = ModelProto.FromString(without_raw_data(file, stored))
+            model: ModelProto = ModelProto.FromString(without_raw_data(file, stored))
     except (ValueError, DecodeError):
         return read_model(path)  # which says what is wrong with it
     for tensor in filter(is_reference, all_tensors(model)):

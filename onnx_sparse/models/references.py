@@ -29,6 +29,8 @@ Array = np.ndarray[Any, Any]
 LEAST = 1 << 16
 
 _PREFIX = "onnx_sparse:"
+#: The key in a reference that says that the tensor had the field `data_location` before.
+_STATED = "stated"
 
 #: What a location names: each has a name of its own that nobody can guess, so no model that is read can name it.
 _held: dict[str, StoredFile | Array] = {}
@@ -93,11 +95,14 @@ def refer(tensor: TensorProto, data: FileRange | Array) -> None:
 
 def state_place(tensor: TensorProto, location: str, offset: int, length: int) -> None:
     """Let a tensor say that its data, of so many bytes, are at a place elsewhere, in ONNX's words."""
+    stated = tensor.HasField("data_location")
     tensor.ClearField("raw_data")
     tensor.ClearField("external_data")
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
         tensor.external_data.add(key=key, value=value)
+    if stated:  # onnx leaves the field in a tensor whose data it has read, and so does `put_back`
+        tensor.external_data.add(key=_STATED)
 
 
 def tensor_of(array: Array, name: str) -> TensorProto:
@@ -139,8 +144,11 @@ def array_of_reference(tensor: TensorProto) -> Array:
 def put_back(tensor: TensorProto) -> None:
     """Let a reference hold its data itself."""
     data = data_of(tensor)
+    stated = any(entry.key == _STATED for entry in tensor.external_data)
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
+    if stated:
+        tensor.data_location = TensorProto.DEFAULT
     tensor.raw_data = data.read() if isinstance(data, FileRange) else data.tobytes()
 
 

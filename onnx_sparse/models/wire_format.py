@@ -27,7 +27,7 @@ _INNER = {
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
 }
 _RAW_DATA = TensorProto.RAW_DATA_FIELD_NUMBER
-_ELSEWHERE = frozenset((TensorProto.EXTERNAL_DATA_FIELD_NUMBER, TensorProto.DATA_LOCATION_FIELD_NUMBER))
+_LOCATION = TensorProto.DATA_LOCATION_FIELD_NUMBER
 
 
 def without_raw_data(file: BinaryIO, stored: StoredFile) -> bytes:
@@ -45,17 +45,19 @@ def without_raw_data(file: BinaryIO, stored: StoredFile) -> bytes:
 
 def _light(file: BinaryIO, stored: StoredFile, kind: str, end: int) -> bytes:
     parts: list[bytes] = []
-    fields: set[int] = set()
-    reference = b""
+    raw_data: FileRange | None = None
+    location: int | None = None
     while (begin := file.tell()) < end:
         if (key := varint(file)) is None:
             raise ValueError(f"a {kind} ends too early")
         field, wire_type = key >> 3, key & 7
-        fields.add(field)
         size = {_VARINT: 0, _FIXED32: 4, _FIXED64: 8, LENGTH_DELIMITED: -1}.get(wire_type)
         if wire_type == _VARINT or size == -1:
             size = varint(file)
-            size = 0 if size is not None and wire_type == _VARINT else size
+            if size is not None and wire_type == _VARINT:
+                if kind == "tensor" and field == _LOCATION:
+                    location = size
+                size = 0
         start = file.tell()
         if size is None or start + size > end:
             raise ValueError(f"a {kind} ends too early")
@@ -64,16 +66,20 @@ def _light(file: BinaryIO, stored: StoredFile, kind: str, end: int) -> bytes:
             file.seek(begin)
             parts.append(file.read(start + size - begin))
         elif inner is None:
-            place = TensorProto()
-            refer(place, FileRange(stored, start, size))
-            reference = place.SerializeToString()
+            raw_data = FileRange(stored, start, size)
             file.seek(start + size)
         else:
             content = _light(file, stored, inner, start + size)
             parts += [_encoded(key), _encoded(len(content)), content]
-    if reference and not fields.isdisjoint(_ELSEWHERE):
-        raise ValueError("a tensor has its data in two places")
-    return b"".join([*parts, reference])
+    if raw_data is not None:
+        if location not in (None, TensorProto.DEFAULT):
+            raise ValueError("a tensor has its data in two places")
+        tensor = TensorProto()
+        if location is not None:
+            tensor.data_location = TensorProto.DEFAULT
+        refer(tensor, raw_data)
+        parts.append(tensor.SerializeToString())
+    return b"".join(parts)
 
 
 def fields(file: BinaryIO, number: int, end: int | None = None) -> Iterator[bytes]:
