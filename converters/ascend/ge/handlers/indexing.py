@@ -12,7 +12,7 @@ from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.writing.gathering import gathered
+from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 
 @handles("GatherV2", to="Gather")
