@@ -146,7 +146,7 @@ def convert(
     from onnx_sparse.commands import conversion
     from onnx_sparse.converters.rewriting.explanation import count_nodes
     from onnx_sparse.converters.sources import SOURCES, source_of
-    from onnx_sparse.models.large_models import LARGE, make_whole, refers_to_arrays, whole_size
+    from onnx_sparse.models.large_models import LARGE, finish, load, refers_to_arrays, whole_size
     from onnx_sparse.models.load_and_save import save_model
     from onnx_sparse.models.references import holding_arrays
 
@@ -180,11 +180,12 @@ def convert(
             copy = type(model)()
             copy.CopyFrom(model)
             save_model(copy, Path(output), external=external_data)
-        is_large = whole_size(model) >= LARGE
-        if is_large and output is None and refers_to_arrays(model):
-            raise ConversionError("the model is too large for one message: give the file to write as output")
-        if not is_large and not is_inner:
-            make_whole(model)
+        if refers_to_arrays(model) and whole_size(model) >= LARGE:
+            if output is None:
+                raise ConversionError("the model is too large for one message: give the file to write as output")
+            model = load(output)
+        if not is_inner:
+            finish(model, is_file=True)
     document = made.report.document()
     rules = document.get("rules", {"fired": {}, "declined": ()})
     return Conversion(

@@ -15,7 +15,7 @@ from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_t
 
 from onnx_sparse.files.ranges import FileRange, StoredFile
 from onnx_sparse.models.graphs import all_tensors
-from onnx_sparse.models.model_files import model_of, read_light_model
+from onnx_sparse.models.model_files import make_whole, model_of, read_light_model
 from onnx_sparse.models.references import (
     LEAST,
     array_of_reference,
@@ -111,12 +111,18 @@ def refers_to_arrays(model: ModelProto) -> bool:
     return any(is_reference(t) and not isinstance(data_of(t), FileRange) for t in all_tensors(model))
 
 
-def make_whole(model: ModelProto, *, arrays_only: bool = False) -> ModelProto:
-    """Let a model hold the data of its references itself, or only those that would not outlive their arrays."""
-    for tensor in all_tensors(model):
-        if is_reference(tensor) and not (arrays_only and isinstance(data_of(tensor), FileRange)):
+def finish(result: ModelProto, *, is_file: bool) -> ModelProto:
+    """The result of a rewriting, when arrays are no longer held: it holds their data itself.
+
+    Args:
+        result: The result.
+        is_file: Whether it was made of a file; if it has less than 1 GiB then, it holds all data.
+    """
+    keeps_files = not is_file or whole_size(result) >= LARGE
+    for tensor in filter(is_reference, all_tensors(result)):
+        if not (keeps_files and isinstance(data_of(tensor), FileRange)):
             put_back(tensor)
-    return model
+    return result
 
 
 def _without_tables(model: ModelProto) -> ModelProto:
@@ -165,7 +171,7 @@ def around_large_tensors(
             given = load(model) if is_path else model_of(model)  # type: ignore[arg-type]
             result = rewrite(_without_tables(given), *args, **kwargs)
             if not is_inner:
-                make_whole(result, arrays_only=not is_path or whole_size(result) >= LARGE)
+                finish(result, is_file=is_path)
         return result
 
     # Its first parameter has a name, too, of which the type does not tell.

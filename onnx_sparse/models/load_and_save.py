@@ -119,7 +119,7 @@ def serializer(path: Path) -> Callable[[ModelProto], bytes]:
     """What turns a model into the bytes of such a file."""
     from onnx.serialization import registry
 
-    from onnx_sparse.models.large_models import make_whole
+    from onnx_sparse.models.model_files import make_whole
 
     serialize = registry.get(_form(path)).serialize_proto
     return lambda model: serialize(make_whole(model))

@@ -114,8 +114,24 @@ def file_of(model: ModelSource) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="onnx-sparse-") as folder:
         path = Path(folder) / "model.onnx"
-        onnx.save(model_of(model), path)
+        onnx.save(_whole_copy(model_of(model)), path)
         yield path
+
+
+def _whole_copy(model: ModelProto) -> ModelProto:
+    """The model, or a copy of one with references."""
+    if not any(map(is_reference, all_tensors(model))):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return make_whole(copy)
+
+
+def make_whole(model: ModelProto) -> ModelProto:
+    """Let a model hold the data of its references itself."""
+    for tensor in filter(is_reference, all_tensors(model)):
+        put_back(tensor)
+    return model
 
 
 def parsed_model(content: bytes) -> ModelProto:
