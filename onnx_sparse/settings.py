@@ -236,8 +236,9 @@ def _documentation(kind: type[Any], text: str) -> str:
             said = said[:1].upper() + said[1:]
         if setting.option is not None and setting.option.off:
             said += f"; if False: {in_python(setting.option.off_help, kind)}"
-        indent = {"initial_indent": " " * 8, "subsequent_indent": " " * 12}
-        return textwrap.fill(f"{setting.name}: {said}.", 120, break_on_hyphens=False, **indent)
+        return textwrap.fill(
+            f"{setting.name}: {said}.", 120, initial_indent=" " * 8, subsequent_indent=" " * 12, break_on_hyphens=False
+        )
 
     return f"{before.rstrip()}\n\n    Args:\n" + "\n".join(map(explained, settings_of(kind))) + f"\n\n{raises}{after}"
 

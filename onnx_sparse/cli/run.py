@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.errors import CommandError, UsageError, printable
+from onnx_sparse.settings import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(
-    path: Path, steps: Sequence[dict[str, Array]], states: Sequence[State], backend: str
+    path: Path, steps: Sequence[dict[str, Array]], states: Sequence[State], backend: Backend
 ) -> tuple[dict[str, Any], float]:
     """The outputs by name, and the seconds that the runs took."""
     import onnxruntime
