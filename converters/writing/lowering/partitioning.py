@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,7 +34,7 @@ def dynamic_partition(emit: Emitter, data: Tensor, partitions: Tensor, count: in
     if partitions.rank == 0:
         data, partitions = (emit.op("Unsqueeze", tensor, emit.constant([0])) for tensor in (data, partitions))
     if partitions.rank > 1:
-        data = flattened_rows(emit, data, partitions.rank)
+        data = merged_axes(emit, data, 0, partitions.rank)
         partitions = emit.op("Reshape", partitions, emit.constant([-1]))
     parts = []
     for k in range(count):
@@ -54,7 +55,7 @@ def dynamic_stitch(emit: Emitter, all_indices: Sequence[Tensor], all_data: Seque
     flat_indices, flat_data = [], []
     for indices, data in zip(all_indices, all_data, strict=True):
         flat_indices.append(emit.op("Reshape", emit.cast(indices, TensorProto.INT64), emit.constant([-1])))
-        flat_data.append(flattened_rows(emit, data, indices.rank) if indices.rank != 1 else data)
+        flat_data.append(merged_axes(emit, data, 0, indices.rank) if indices.rank != 1 else data)
     places = emit.op("Concat", *flat_indices, axis=0) if len(flat_indices) > 1 else flat_indices[0]
     rows = emit.op("Concat", *flat_data, axis=0) if len(flat_data) > 1 else flat_data[0]
     with_none = emit.op("Concat", emit.constant([-1]), places, axis=0)
@@ -66,11 +67,21 @@ def dynamic_stitch(emit: Emitter, all_indices: Sequence[Tensor], all_data: Seque
     return emit.op("ScatterND", zeros, emit.op("Unsqueeze", places, emit.constant([1])), rows)
 
 
-def flattened_rows(emit: Emitter, data: Tensor, rank: int) -> Tensor:
-    """The tensor with its first dimensions as one."""
-    sizes = emit.op("Slice", emit.shape_of(data), emit.constant([rank]), emit.constant([_LAST]), emit.constant([0]))
+def merged_axes(emit: Emitter, data: Tensor, first: int, count: int) -> Tensor:
+    """The tensor with `count` dimensions from the `first` on as one; none of them become one of size 1."""
+    after = first + count
+    sizes = _dimensions(emit, data, after, _LAST)
+    merged = _dimensions(emit, data, first, after)
     # Reshape infers no dimension of an empty tensor.
-    first = emit.op("Slice", emit.shape_of(data), emit.constant([0]), emit.constant([rank]), emit.constant([0]))
-    count = emit.op("ReduceProd", first, emit.constant([0]), keepdims=1) if rank else emit.constant([1])
-    shape = None if data.shape is None else (1 if rank == 0 else None, *data.shape[rank:])
-    return emit.op("Reshape", data, emit.op("Concat", count, sizes, axis=0), allowzero=1, shape=shape)
+    size = emit.op("ReduceProd", merged, emit.constant([0]), keepdims=1) if count else emit.constant([1])
+    before = [_dimensions(emit, data, 0, first)] if first else []
+    shape = None
+    if data.shape is not None:
+        known = data.shape[first:after]
+        product = None if None in known else math.prod(size for size in known if size is not None)
+        shape = (*data.shape[:first], product, *data.shape[after:])
+    return emit.op("Reshape", data, emit.op("Concat", *before, size, sizes, axis=0), allowzero=1, shape=shape)
+
+
+def _dimensions(emit: Emitter, data: Tensor, start: int, end: int) -> Tensor:
+    return emit.op("Slice", emit.shape_of(data), emit.constant([start]), emit.constant([end]), emit.constant([0]))
