@@ -10,12 +10,10 @@ from typing import Any
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.models.model_files import ONNX_SUFFIXES
 
 #: What a source can be; each has a package of that name among the converters.
 SOURCES = ("tensorflow", "torch", "ascend", "openvino", "onnx")
-
-#: The suffixes of ONNX files, binary and in onnx's text forms.
-ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
 
 _SUFFIXES = {
     **dict.fromkeys((".pb", ".pbtxt", ".keras", ".h5", ".hdf5", ".meta", ".tflite"), "tensorflow"),

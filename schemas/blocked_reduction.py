@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.element_types import DType
 from onnx_sparse.schemas.function_body import Body, Value
 
 #: The element types that ONNX Runtime reduces as they are: it adds integers as doubles.

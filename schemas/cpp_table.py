@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 
 from onnx_sparse.schemas import OPS
-from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, dtype_name, is_group, shape_items
+from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, is_group, shape_items
+from onnx_sparse.schemas.element_types import dtype_name
 
 _HEAD = """\
 // From the operators' declarations. Written by docs/generate.py; do not edit.

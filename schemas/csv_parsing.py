@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import (
-    Attribute,
-    DecidedSize,
-    DType,
-    Example,
-    Family,
-    Input,
-    Op,
-    Output,
-    Values,
-    dtype_name,
-)
+from onnx_sparse.schemas.declaration import Attribute, DecidedSize, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import DType, dtype_name
 
 #: The element types of fields, in the order of the outputs, each with the size of its output and of its defaults.
 FIELD_TYPES: dict[DType, tuple[str, str]] = {

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import (
-    FLOATS,
-    INDEX,
-    NUMBERS,
-    Attribute,
-    Example,
-    Family,
-    Input,
-    Op,
-    Output,
-    Values,
-)
-from onnx_sparse.schemas.embedding_body import Entries, Table, all_weights, write_quotient, write_sum
+from onnx_sparse.schemas.declaration import Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import FLOATS, INDEX, NUMBERS
+from onnx_sparse.schemas.embedding_body import Entries, Table, all_weights, write_reduction
 from onnx_sparse.schemas.function_body import Body
 from onnx_sparse.schemas.segment_body import Segments, first
 
@@ -91,7 +85,6 @@ SEGMENTS_SEMANTICS = """
   it is not used, and a negative `num_segments`.
 - An empty segment, or a segment whose entries are all dropped, is 0, or `emb_table[default_index]` without a weight.
 """.lstrip()
-_COMMON_SEMANTICS = SEGMENTS_SEMANTICS + ARITHMETIC
 
 
 def entries(b: Body, table: Table) -> Entries:
@@ -112,35 +105,55 @@ def entries(b: Body, table: Table) -> Entries:
     return Entries(table, indices, segments, weights)
 
 
-def _sum_body(b: Body) -> None:
-    write_sum(entries(b, Table(b)))
+def lookup(
+    prefix: str, reduction: str, *, group: str, members: str, rules: str, body: Callable[[Body], None], **others: Any
+) -> Op:
+    """The operator that looks rows up and makes the `sum`, `mean` or `sqrtn` of those of each group.
+
+    Args:
+        prefix: What precedes the name of the reduction in the operator's name.
+        reduction: How rows become one.
+        group: The letter of a group in formulas.
+        members: Which positions k belong to the group.
+        rules: What all reductions do (Markdown).
+        body: Writes the function body.
+        others: What the operator is declared with besides.
+    """
+    rows, is_sum = "emb_table[indices[k]]", reduction == "sum"
+    if is_sum:
+        formula = f"`output[{group}] = sum(per_sample_weights[k] * {rows} for k {members.replace('`', '')})`."
+    else:
+        divisor = {"mean": "Σ w[k]", "sqrtn": "√(Σ w[k]²)"}[reduction]
+        formula = f"`output[{group}] = Σ w[k] * {rows} / {divisor}` over k {members}; 0 if the divisor is 0."
+    return Op(
+        name=prefix + {"sum": "Sum", "mean": "Mean", "sqrtn": "SqrtN"}[reduction],
+        reduction=reduction,
+        semantics=f"{formula}\n\n{rules}" + ("\n- Integer sums and products wrap." if is_sum else ""),
+        types={"T": NUMBERS if is_sum else FLOATS, "I": INDEX},
+        body=body,
+        body_notes=("Float sums" if is_sum else "Sums") + " may be rounded in another order.",
+        **others,
+    )
 
 
-def _mean_body(b: Body) -> None:
-    write_quotient(entries(b, Table(b)), square=False)
-
-
-def _sqrt_n_body(b: Body) -> None:
-    write_quotient(entries(b, Table(b)), square=True)
-
-
+_op = partial(
+    lookup,
+    "EmbeddingSegments",
+    group="s",
+    members="with `segment_ids[k] = s`",
+    rules=SEGMENTS_SEMANTICS + ARITHMETIC,
+    inputs=_INPUTS,
+    outputs=(_OUTPUT,),
+    attributes=SEGMENTS_ATTRIBUTES,
+    body=lambda b: write_reduction(entries(b, Table(b))),
+)
 _EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}
 _TABLE = [[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]]
 
-EMBEDDING_SEGMENTS_SUM = Op(
-    name="EmbeddingSegmentsSum",
-    reduction="sum",
+EMBEDDING_SEGMENTS_SUM = _op(
+    "sum",
     summary="Looks up rows of a table and sums them by segment, without an intermediate tensor of the looked-up rows.",
-    semantics="`output[s] = sum(per_sample_weights[k] * emb_table[indices[k]] for k with segment_ids[k] = s)`.\n\n"
-    + _COMMON_SEMANTICS
-    + "\n- Integer sums and products wrap.",
     source="OpenVINO EmbeddingSegmentsSum-3; tf.raw_ops.SparseSegmentSum",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types={"T": NUMBERS, "I": INDEX},
-    attributes=SEGMENTS_ATTRIBUTES,
-    body=_sum_body,
-    body_notes="Float sums may be rounded in another order.",
     examples=(
         Example(
             "EmbeddingSegmentsSum-3 XML example",
@@ -191,19 +204,10 @@ EMBEDDING_SEGMENTS_SUM = Op(
     ),
 )
 
-EMBEDDING_SEGMENTS_MEAN = Op(
-    name="EmbeddingSegmentsMean",
-    reduction="mean",
+EMBEDDING_SEGMENTS_MEAN = _op(
+    "mean",
     summary="Looks up rows of a table and averages them by segment, weighted or not.",
-    semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k with `segment_ids[k] = s`; "
-    "0 if the divisor is 0.\n\n" + _COMMON_SEMANTICS,
     source="tf.raw_ops.SparseSegmentMean; tf.nn.embedding_lookup_sparse with combiner mean",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types={"T": FLOATS, "I": INDEX},
-    attributes=SEGMENTS_ATTRIBUTES,
-    body=_mean_body,
-    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "weighted",
@@ -221,19 +225,10 @@ EMBEDDING_SEGMENTS_MEAN = Op(
     ),
 )
 
-EMBEDDING_SEGMENTS_SQRT_N = Op(
-    name="EmbeddingSegmentsSqrtN",
-    reduction="sqrtn",
+EMBEDDING_SEGMENTS_SQRT_N = _op(
+    "sqrtn",
     summary="Looks up rows of a table and sums them by segment, divided by the root of the sum of squared weights.",
-    semantics="`output[s] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k with `segment_ids[k] = s`; "
-    "0 if the divisor is 0.\n\n" + _COMMON_SEMANTICS,
     source="tf.raw_ops.SparseSegmentSqrtN; tf.nn.embedding_lookup_sparse with combiner sqrtn",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types={"T": FLOATS, "I": INDEX},
-    attributes=SEGMENTS_ATTRIBUTES,
-    body=_sqrt_n_body,
-    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "four rows are divided by two",

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import (
-    FLOATS,
-    INDEX,
-    NUMBERS,
-    Attribute,
-    Example,
-    Family,
-    Input,
-    Op,
-    Output,
-    Values,
-)
+from onnx_sparse.schemas.declaration import Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import INDEX, NUMBERS
 from onnx_sparse.schemas.embedding import (
     ARITHMETIC,
     EMB_TABLE,
@@ -23,9 +15,10 @@ from onnx_sparse.schemas.embedding import (
     NEGATIVE_INDICES,
     PER_SAMPLE_WEIGHTS,
     default_index,
+    lookup,
     optional_index,
 )
-from onnx_sparse.schemas.embedding_body import Entries, Table, all_weights, write_maximum, write_quotient, write_sum
+from onnx_sparse.schemas.embedding_body import Entries, Table, all_weights, write_reduction
 from onnx_sparse.schemas.function_body import Body
 from onnx_sparse.schemas.segment_body import Segments, first
 
@@ -65,7 +58,6 @@ BAGS_SEMANTICS = """
   outside [-1, V), even if they are not used. Unlike in torch, a negative `padding_index` does not count from the end.
 - A bag that is empty, or has padding only, is 0, or `emb_table[default_index]` without a weight.
 """.lstrip()
-_SUMS = BAGS_SEMANTICS + ARITHMETIC
 
 
 def entries(b: Body, table: Table) -> Entries:
@@ -95,40 +87,30 @@ def entries(b: Body, table: Table) -> Entries:
     return Entries(table, indices, Segments(b, ids, bags, table.inner), weights)
 
 
-def _sum_body(b: Body) -> None:
-    write_sum(entries(b, Table(b)))
-
-
-def _mean_body(b: Body) -> None:
-    write_quotient(entries(b, Table(b)), square=False)
-
-
-def _sqrt_n_body(b: Body) -> None:
-    write_quotient(entries(b, Table(b)), square=True)
-
-
-def _max_body(b: Body) -> None:
-    write_maximum(entries(b, Table(b)))
+def _body(b: Body) -> None:
+    write_reduction(entries(b, Table(b)))
 
 
 _EXAMPLE_TYPES = {"T": TensorProto.FLOAT, "I": TensorProto.INT32}
 _OPENVINO_TABLE = [[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]]
 _TABLE = [[1, 2], [3, 4], [5, 6]]
 
-EMBEDDING_BAG_OFFSETS_SUM = Op(
-    name="EmbeddingBagOffsetsSum",
-    reduction="sum",
-    summary="Looks up rows of a table and sums them by bag; offsets mark where the bags begin.",
-    semantics="`output[b] = sum(per_sample_weights[k] * emb_table[indices[k]] for k in bag b)`.\n\n"
-    + _SUMS
-    + "\n- Integer sums and products wrap.",
-    source="torch.nn.functional.embedding_bag, mode sum; OpenVINO EmbeddingBagOffsets-15 and EmbeddingBagOffsetsSum-3",
+_op = partial(
+    lookup,
+    "EmbeddingBagOffsets",
+    group="b",
+    members="in bag b",
+    rules=BAGS_SEMANTICS + ARITHMETIC,
     inputs=_INPUTS,
     outputs=(_OUTPUT,),
-    types={"T": NUMBERS, "I": INDEX},
     attributes=BAG_ATTRIBUTES,
-    body=_sum_body,
-    body_notes="Float sums may be rounded in another order.",
+    body=_body,
+)
+
+EMBEDDING_BAG_OFFSETS_SUM = _op(
+    "sum",
+    summary="Looks up rows of a table and sums them by bag; offsets mark where the bags begin.",
+    source="torch.nn.functional.embedding_bag, mode sum; OpenVINO EmbeddingBagOffsets-15 and EmbeddingBagOffsetsSum-3",
     examples=(
         Example(
             "EmbeddingBagOffsetsSum-3 XML example",
@@ -166,19 +148,10 @@ EMBEDDING_BAG_OFFSETS_SUM = Op(
     ),
 )
 
-EMBEDDING_BAG_OFFSETS_MEAN = Op(
-    name="EmbeddingBagOffsetsMean",
-    reduction="mean",
+EMBEDDING_BAG_OFFSETS_MEAN = _op(
+    "mean",
     summary="Looks up rows of a table and averages them by bag, weighted or not; offsets mark where the bags begin.",
-    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / Σ w[k]` over k in bag b; 0 if the divisor is 0.\n\n"
-    + _SUMS,
     source="torch.nn.functional.embedding_bag, mode mean; OpenVINO EmbeddingBagOffsets-15, reduction mean",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types={"T": FLOATS, "I": INDEX},
-    attributes=BAG_ATTRIBUTES,
-    body=_mean_body,
-    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "padding is not counted",
@@ -189,20 +162,11 @@ EMBEDDING_BAG_OFFSETS_MEAN = Op(
     ),
 )
 
-EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
-    name="EmbeddingBagOffsetsSqrtN",
-    reduction="sqrtn",
+EMBEDDING_BAG_OFFSETS_SQRT_N = _op(
+    "sqrtn",
     summary="Looks up rows of a table and sums them by bag, divided by the root of the sum of squared weights; "
     "offsets say where the bags begin.",
-    semantics="`output[b] = Σ w[k] * emb_table[indices[k]] / √(Σ w[k]²)` over k in bag b; 0 if the divisor is 0.\n\n"
-    + _SUMS,
     source="tf.nn.embedding_lookup_sparse of a RaggedTensor, combiner sqrtn",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types={"T": FLOATS, "I": INDEX},
-    attributes=BAG_ATTRIBUTES,
-    body=_sqrt_n_body,
-    body_notes="Sums may be rounded in another order.",
     examples=(
         Example(
             "four rows are divided by two",
@@ -227,7 +191,7 @@ EMBEDDING_BAG_OFFSETS_MAX = Op(
     outputs=(_OUTPUT,),
     types={"T": NUMBERS, "I": INDEX},
     attributes=BAG_ATTRIBUTES,
-    body=_max_body,
+    body=_body,
     examples=(
         Example(
             "an empty bag is zero",
@@ -240,11 +204,6 @@ EMBEDDING_BAG_OFFSETS_MAX = Op(
 
 FAMILY = Family(
     "embedding_bag",
-    (
-        EMBEDDING_BAG_OFFSETS_SUM,
-        EMBEDDING_BAG_OFFSETS_MEAN,
-        EMBEDDING_BAG_OFFSETS_SQRT_N,
-        EMBEDDING_BAG_OFFSETS_MAX,
-    ),
+    (EMBEDDING_BAG_OFFSETS_SUM, EMBEDDING_BAG_OFFSETS_MEAN, EMBEDDING_BAG_OFFSETS_SQRT_N, EMBEDDING_BAG_OFFSETS_MAX),
     origin="`torch.nn.EmbeddingBag`, OpenVINO EmbeddingBagOffsets-15",
 )

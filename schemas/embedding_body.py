@@ -100,12 +100,18 @@ def all_weights(b: Body) -> Value | None:
     return b.Concat(weights, b.filled(b.Shape("indices"), 1, dtype), axis=0)
 
 
-def write_sum(entries: Entries) -> None:
-    """Write the output of a (weighted) sum."""
-    _write(entries, _total(entries))
+def write_reduction(entries: Entries) -> None:
+    """Write the output of the operator's reduction of the (weighted) rows of each segment."""
+    reduction = entries.b.op.reduction
+    if reduction == "sum":
+        _write(entries, _total(entries))
+    elif reduction == "max":
+        _write_maximum(entries)
+    else:
+        _write_quotient(entries, square=reduction == "sqrtn")
 
 
-def write_quotient(entries: Entries, square: bool) -> None:
+def _write_quotient(entries: Entries, square: bool) -> None:
     """Write the output of a sum that is divided by that of the weights, or by the root of that of their squares."""
     b, segments = entries.b, entries.segments
     dtype = b.compute_type("T")
@@ -123,7 +129,7 @@ def write_quotient(entries: Entries, square: bool) -> None:
     _write(entries, b.Where(is_zero, zero, b.Div(total, b.Where(is_zero, b.constant(1, dtype), column))))
 
 
-def write_maximum(entries: Entries) -> None:
+def _write_maximum(entries: Entries) -> None:
     """Write the output of a maximum."""
     b, dtype = entries.b, entries.b.compute_type("T")
     otherwise = _default_row(entries.table) if "default_index" in b.given else 0

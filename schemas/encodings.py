@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import NUMBERS, Attribute, DType, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import NUMBERS, DType
 
 _BODY_NOTES = "It has no operator that reads the bytes of a string."
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import DecidedSize, DType, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import DecidedSize, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import DType
 
 _FLOAT, _INT64, _STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import INDEX, NUMBERS, DType, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import INDEX, NUMBERS, DType
 from onnx_sparse.schemas.function_body import Body
 
 #: Element types for which some version of ORT lacks Where, and a type that each converts to and back exactly.

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.schemas.declaration import DOMAIN, HALF_FLOATS, DType, Op, dtype_name, numpy_dtype
+from onnx_sparse.schemas.declaration import DOMAIN, Op
+from onnx_sparse.schemas.element_types import HALF_FLOATS, DType, dtype_name, numpy_dtype
 from onnx_sparse.schemas.validation import Dim
 
 #: The lowest opset of ai.onnx that has what the bodies use: ScatterElements with min and max.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import INDEX, Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.declaration import Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import INDEX
 from onnx_sparse.schemas.function_body import Body
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, DType, Example, Family, Input, Op, Output, dtype_name
+from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output
+from onnx_sparse.schemas.element_types import FLOATS, NUMBERS, DType, dtype_name
 from onnx_sparse.schemas.function_body import BODY_OPSET
 
 

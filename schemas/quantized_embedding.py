@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import HALF_FLOATS, INDEX, Attribute, Example, Family, Input, Op, Output
+from onnx_sparse.schemas.declaration import Attribute, Example, Family, Input, Op, Output
+from onnx_sparse.schemas.element_types import HALF_FLOATS, INDEX
 from onnx_sparse.schemas.embedding import (
     INDICES,
     NUM_SEGMENTS,
@@ -15,15 +18,9 @@ from onnx_sparse.schemas.embedding import (
     default_index,
 )
 from onnx_sparse.schemas.embedding import entries as segment_entries
-from onnx_sparse.schemas.embedding_bag import (
-    BAG_ATTRIBUTES,
-    BAGS_SEMANTICS,
-    BAGS_UNDER,
-    OFFSETS,
-    PADDING_INDEX,
-)
+from onnx_sparse.schemas.embedding_bag import BAG_ATTRIBUTES, BAGS_SEMANTICS, BAGS_UNDER, OFFSETS, PADDING_INDEX
 from onnx_sparse.schemas.embedding_bag import entries as bag_entries
-from onnx_sparse.schemas.embedding_body import Table, write_quotient, write_sum
+from onnx_sparse.schemas.embedding_body import Table, write_reduction
 from onnx_sparse.schemas.function_body import Body, Value
 
 _TABLE = (
@@ -38,11 +35,7 @@ _WIDTH_UNDER = {("bits", "4"): {"E": "2 E"}}
 _ROW_PER_SEGMENT = Output("output", "T", "num_segments, E", "One row per segment.", items_under=_WIDTH_UNDER)
 _ROW_PER_BAG = Output("output", "T", "B, E", "One row per bag.", items_under={**BAGS_UNDER, **_WIDTH_UNDER})
 
-_TYPES = {
-    "Q": (TensorProto.INT8, TensorProto.UINT8),
-    "T": (*HALF_FLOATS, TensorProto.FLOAT),
-    "I": INDEX,
-}
+_TYPES = {"Q": (TensorProto.INT8, TensorProto.UINT8), "T": (*HALF_FLOATS, TensorProto.FLOAT), "I": INDEX}
 
 _QUANTIZED = """
 Its rows are `bias + scale * emb_table`.
@@ -124,48 +117,34 @@ class _QuantizedTable(Table):
         return b.Sub(flipped, b.constant(8, TensorProto.FLOAT))
 
 
-def _segments_sum_body(b: Body) -> None:
-    write_sum(segment_entries(b, _QuantizedTable(b)))
+def _segments_body(b: Body) -> None:
+    write_reduction(segment_entries(b, _QuantizedTable(b)))
 
 
-def _segments_mean_body(b: Body) -> None:
-    write_quotient(segment_entries(b, _QuantizedTable(b)), square=False)
+def _bags_body(b: Body) -> None:
+    write_reduction(bag_entries(b, _QuantizedTable(b)))
 
 
-def _segments_sqrt_n_body(b: Body) -> None:
-    write_quotient(segment_entries(b, _QuantizedTable(b)), square=True)
-
-
-def _bags_sum_body(b: Body) -> None:
-    write_sum(bag_entries(b, _QuantizedTable(b)))
-
-
-def _bags_mean_body(b: Body) -> None:
-    write_quotient(bag_entries(b, _QuantizedTable(b)), square=False)
-
-
-def _bags_sqrt_n_body(b: Body) -> None:
-    write_quotient(bag_entries(b, _QuantizedTable(b)), square=True)
-
-
-_BODY_NOTES = "Sums may be rounded in another order."
-_SOURCE = "torch.ops.quantized.embedding_bag_byte_rowwise_offsets and _4bit_; FBGEMM IntNBitTableBatchedEmbeddingBags"
+#: What the operators have in common.
+_op = partial(
+    Op,
+    source="torch.ops.quantized.embedding_bag_byte_rowwise_offsets and _4bit_; FBGEMM IntNBitTableBatchedEmbeddingBags",
+    types=_TYPES,
+    body_notes="Sums may be rounded in another order.",
+)
+_segments_op = partial(
+    _op, inputs=_SEGMENTS, outputs=(_ROW_PER_SEGMENT,), attributes=(_BITS, *SEGMENTS_ATTRIBUTES), body=_segments_body
+)
+_bags_op = partial(_op, inputs=_BAGS, outputs=(_ROW_PER_BAG,), attributes=(_BITS, *BAG_ATTRIBUTES), body=_bags_body)
 
 _EXAMPLE_TYPES = {"Q": TensorProto.UINT8, "T": TensorProto.FLOAT, "I": TensorProto.INT32}
 _EXAMPLE_TABLE = {"emb_table": [[0, 255], [10, 20]], "scale_bias": [[[0.5, -1]], [[2, 0]]]}
 
-QUANTIZED_EMBEDDING_SEGMENTS_SUM = Op(
+QUANTIZED_EMBEDDING_SEGMENTS_SUM = _segments_op(
     name="QuantizedEmbeddingSegmentsSum",
     reduction="sum",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by segment.",
     semantics=f"EmbeddingSegmentsSum of a quantized table.\n{_QUANTIZED}{SEGMENTS_SEMANTICS}",
-    source=_SOURCE,
-    inputs=_SEGMENTS,
-    outputs=(_ROW_PER_SEGMENT,),
-    types=_TYPES,
-    attributes=(_BITS, *SEGMENTS_ATTRIBUTES),
-    body=_segments_sum_body,
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "a scale and a bias per row",
@@ -196,47 +175,27 @@ QUANTIZED_EMBEDDING_SEGMENTS_SUM = Op(
     ),
 )
 
-QUANTIZED_EMBEDDING_SEGMENTS_MEAN = Op(
+QUANTIZED_EMBEDDING_SEGMENTS_MEAN = _segments_op(
     name="QuantizedEmbeddingSegmentsMean",
     reduction="mean",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and averages them by segment.",
     semantics=f"EmbeddingSegmentsMean of a quantized table.\n{_QUANTIZED}{SEGMENTS_SEMANTICS}",
-    source=_SOURCE,
-    inputs=_SEGMENTS,
-    outputs=(_ROW_PER_SEGMENT,),
-    types=_TYPES,
-    attributes=(_BITS, *SEGMENTS_ATTRIBUTES),
-    body=_segments_mean_body,
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "an empty segment is the default row",
             _EXAMPLE_TYPES,
-            {
-                **_EXAMPLE_TABLE,
-                "indices": [0, 1],
-                "segment_ids": [0, 0],
-                "num_segments": 2,
-                "default_index": 1,
-            },
+            {**_EXAMPLE_TABLE, "indices": [0, 1], "segment_ids": [0, 0], "num_segments": 2, "default_index": 1},
             {"output": [[9.5, 83.25], [20, 40]]},
         ),
     ),
 )
 
-QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N = Op(
+QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N = _segments_op(
     name="QuantizedEmbeddingSegmentsSqrtN",
     reduction="sqrtn",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by segment, divided by the "
     "root of the sum of squared weights.",
     semantics=f"EmbeddingSegmentsSqrtN of a quantized table.\n{_QUANTIZED}{SEGMENTS_SEMANTICS}",
-    source=_SOURCE,
-    inputs=_SEGMENTS,
-    outputs=(_ROW_PER_SEGMENT,),
-    types=_TYPES,
-    attributes=(_BITS, *SEGMENTS_ATTRIBUTES),
-    body=_segments_sqrt_n_body,
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "four rows are divided by two",
@@ -253,19 +212,12 @@ QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N = Op(
     ),
 )
 
-QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM = Op(
+QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM = _bags_op(
     name="QuantizedEmbeddingBagOffsetsSum",
     reduction="sum",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by bag; offsets say where "
     "the bags begin.",
     semantics=f"EmbeddingBagOffsetsSum of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",
-    source=_SOURCE,
-    inputs=_BAGS,
-    outputs=(_ROW_PER_BAG,),
-    types=_TYPES,
-    attributes=(_BITS, *BAG_ATTRIBUTES),
-    body=_bags_sum_body,
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "signed integers of 4 bits and an end of the last bag",
@@ -282,19 +234,12 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM = Op(
     ),
 )
 
-QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN = Op(
+QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN = _bags_op(
     name="QuantizedEmbeddingBagOffsetsMean",
     reduction="mean",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and averages them by bag; offsets say "
     "where the bags begin.",
     semantics=f"EmbeddingBagOffsetsMean of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",
-    source=_SOURCE,
-    inputs=_BAGS,
-    outputs=(_ROW_PER_BAG,),
-    types=_TYPES,
-    attributes=(_BITS, *BAG_ATTRIBUTES),
-    body=_bags_mean_body,
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "padding is not counted",
@@ -305,19 +250,12 @@ QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN = Op(
     ),
 )
 
-QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N = Op(
+QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N = _bags_op(
     name="QuantizedEmbeddingBagOffsetsSqrtN",
     reduction="sqrtn",
     summary="Looks up rows of a table of 8-bit or 4-bit integers, scales them and sums them by bag, divided by the "
     "root of the sum of squared weights; offsets mark where the bags begin.",
     semantics=f"EmbeddingBagOffsetsSqrtN of a quantized table.\n{_QUANTIZED}{BAGS_SEMANTICS}",
-    source=_SOURCE,
-    inputs=_BAGS,
-    outputs=(_ROW_PER_BAG,),
-    types=_TYPES,
-    attributes=(_BITS, *BAG_ATTRIBUTES),
-    body=_bags_sqrt_n_body,
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "four rows are divided by two",

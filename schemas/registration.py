@@ -8,7 +8,8 @@ from typing import Any
 
 from onnx import defs, helper
 
-from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Input, Op, Output, dtype_name
+from onnx_sparse.schemas.declaration import DOMAIN, OPSET_VERSION, Attribute, Input, Op, Output
+from onnx_sparse.schemas.element_types import dtype_name
 from onnx_sparse.schemas.shape_inference import infer
 
 _Option = defs.OpSchema.FormalParameterOption

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import (
-    INDEX,
-    NUMBERS,
-    Attribute,
-    DecidedSize,
-    Example,
-    Family,
-    Input,
-    Op,
-    Output,
-    Values,
-)
+from onnx_sparse.schemas.declaration import Attribute, DecidedSize, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import INDEX, NUMBERS
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import Rows, Segments, divide_sum, first, highest, last_plus_one, lowest
+from onnx_sparse.schemas.segment_body import Rows, Segments, first, highest, last_plus_one, lowest
 
 _DATA = Input("data", "T", "K, ...", "The rows to reduce.")
 _SEGMENT_IDS = Input(
@@ -75,54 +66,36 @@ def _rows(b: Body) -> tuple[Value, Segments, Value | None]:
     return rows, Segments(b, b.smaller(ids, size), b.Add(size, b.constant([1])), inner), size
 
 
-def _write(b: Body, reduced: Value, kept: Value | None) -> None:
+def _body(b: Body) -> None:
+    rows, segments, kept = _rows(b)
+    reduction, dtype = b.op.reduction, b.compute_type("T")
+    if reduction in ("max", "min"):
+        worst = (lowest if reduction == "max" else highest)(b.types["T"])
+        otherwise = 0 if b.attributes["fill_mode"] == "ZERO" else worst
+        reduced = segments.extremum_or(reduction, otherwise, Rows.of(rows), dtype)
+    else:
+        reduced = segments.reduced(reduction, rows, dtype)
     b.output("output", reduced if kept is None else first(b, reduced, kept))
 
 
-def _sum_body(b: Body) -> None:
-    rows, segments, kept = _rows(b)
-    _write(b, segments.total(Rows.of(rows), b.compute_type("T")), kept)
+#: What the operators have in common.
+_op = partial(
+    Op, inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS), outputs=(_OUTPUT,), types=_TYPES, decided=_DECIDED, body=_body
+)
 
 
-def _prod_body(b: Body) -> None:
-    rows, segments, kept = _rows(b)
-    _write(b, segments.reduce("mul", rows, 1, b.compute_type("T")), kept)
+def _semantics(reduced: str, *corners: str) -> str:
+    """What a segment is: a formula in which `...` are its rows, and what only this reduction does."""
+    formula = reduced.replace("...", "data[k] for k with segment_ids[k] = s")
+    return "\n".join((f"`output[s] = {formula}\n\n{_COMMON_SEMANTICS}", *corners))
 
 
-def _mean_body(b: Body) -> None:
-    rows, segments, kept = _rows(b)
-    dtype = b.compute_type("T")
-    _write(b, divide_sum(segments, segments.total(Rows.of(rows), dtype), dtype), kept)
-
-
-def _max_body(b: Body) -> None:
-    _extremum_body(b, "max", lowest(b.types["T"]))
-
-
-def _min_body(b: Body) -> None:
-    _extremum_body(b, "min", highest(b.types["T"]))
-
-
-def _extremum_body(b: Body, reduction: str, worst: float) -> None:
-    rows, segments, kept = _rows(b)
-    dtype = b.compute_type("T")
-    otherwise = 0 if b.attributes["fill_mode"] == "ZERO" else worst
-    _write(b, segments.extremum_or(reduction, otherwise, Rows.of(rows), dtype), kept)
-
-
-SEGMENT_SUM = Op(
+SEGMENT_SUM = _op(
     name="SegmentSum",
     reduction="sum",
     summary="Sums the rows of each segment.",
-    semantics="`output[s] = sum(data[k] for k with segment_ids[k] = s)`.\n\n"
-    + _COMMON_SEMANTICS
-    + "\n- An empty segment is 0. Integer sums wrap.",
+    semantics=_semantics("sum(...)`.", "- An empty segment is 0. Integer sums wrap."),
     source="tf.raw_ops.SegmentSum, with OpenVINO SegmentMax-16's num_segments",
-    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    decided=_DECIDED,
-    body=_sum_body,
     body_notes="Float sums may be rounded in another order.",
     examples=(
         Example(
@@ -134,19 +107,15 @@ SEGMENT_SUM = Op(
     ),
 )
 
-SEGMENT_MEAN = Op(
+SEGMENT_MEAN = _op(
     name="SegmentMean",
     reduction="mean",
     summary="Averages the rows of each segment.",
-    semantics="`output[s] = sum(data[k] for k with segment_ids[k] = s) / count`.\n\n"
-    + _COMMON_SEMANTICS
-    + "\n- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
+    semantics=_semantics(
+        "sum(...) / count`.",
+        "- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
+    ),
     source="tf.raw_ops.SegmentMean, with OpenVINO SegmentMax-16's num_segments",
-    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    decided=_DECIDED,
-    body=_mean_body,
     body_notes="Float sums may be rounded in another order.",
     examples=(
         Example(
@@ -158,19 +127,12 @@ SEGMENT_MEAN = Op(
     ),
 )
 
-SEGMENT_PROD = Op(
+SEGMENT_PROD = _op(
     name="SegmentProd",
     reduction="prod",
     summary="Multiplies the rows of each segment.",
-    semantics="`output[s] = prod(data[k] for k with segment_ids[k] = s)`.\n\n"
-    + _COMMON_SEMANTICS
-    + "\n- An empty segment is 1. Integer products wrap.",
+    semantics=_semantics("prod(...)`.", "- An empty segment is 1. Integer products wrap."),
     source="tf.raw_ops.SegmentProd, with OpenVINO SegmentMax-16's num_segments",
-    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    decided=_DECIDED,
-    body=_prod_body,
     body_notes="Float products may be rounded in another order.",
     examples=(
         Example(
@@ -182,21 +144,17 @@ SEGMENT_PROD = Op(
     ),
 )
 
-SEGMENT_MAX = Op(
+SEGMENT_MAX = _op(
     name="SegmentMax",
     reduction="max",
     summary="Takes the maximum of the rows of each segment.",
-    semantics="`output[s] = max(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
-    + _COMMON_SEMANTICS
-    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, and the lowest finite value of T with `LOWEST`."
-    + "\n- NaN propagates. The maximum of a segment of -inf is -inf.",
+    semantics=_semantics(
+        "max(...)`, element by element.",
+        "- An empty segment is 0 with `fill_mode` `ZERO`, and the lowest finite value of T with `LOWEST`.",
+        "- NaN propagates. The maximum of a segment of -inf is -inf.",
+    ),
     source="OpenVINO SegmentMax-16; tf.raw_ops.SegmentMax is fill_mode ZERO",
-    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    decided=_DECIDED,
     attributes=(Attribute("fill_mode", ("ZERO", "LOWEST"), "The value of an empty segment."),),
-    body=_max_body,
     examples=tuple(
         Example(name, types, inputs, {"output": output}, {"fill_mode": mode})
         for name, types, inputs, outputs in (
@@ -226,21 +184,17 @@ SEGMENT_MAX = Op(
     ),
 )
 
-SEGMENT_MIN = Op(
+SEGMENT_MIN = _op(
     name="SegmentMin",
     reduction="min",
     summary="Takes the minimum of the rows of each segment.",
-    semantics="`output[s] = min(data[k] for k with segment_ids[k] = s)`, element by element.\n\n"
-    + _COMMON_SEMANTICS
-    + "\n- An empty segment is 0 with `fill_mode` `ZERO`, and the highest finite value of T with `HIGHEST`."
-    + "\n- NaN propagates. The minimum of a segment of +inf is +inf.",
+    semantics=_semantics(
+        "min(...)`, element by element.",
+        "- An empty segment is 0 with `fill_mode` `ZERO`, and the highest finite value of T with `HIGHEST`.",
+        "- NaN propagates. The minimum of a segment of +inf is +inf.",
+    ),
     source="tf.raw_ops.SegmentMin (fill_mode ZERO), with OpenVINO SegmentMax-16's num_segments and fill_mode",
-    inputs=(_DATA, _SEGMENT_IDS, _NUM_SEGMENTS),
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    decided=_DECIDED,
     attributes=(Attribute("fill_mode", ("ZERO", "HIGHEST"), "The value of an empty segment."),),
-    body=_min_body,
     examples=(
         Example(
             "an empty segment between two others",

@@ -18,7 +18,7 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.schemas.blocked_reduction import FEWEST_NUMBERS, TYPES, BlockedReduction, in_order
-from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
+from onnx_sparse.schemas.element_types import FLOATS, DType, numpy_dtype
 from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.validation import Dim
 
@@ -104,6 +104,13 @@ class Segments:
             lambda segments: segments._in_blocks("add", rows, dtype)[0],
             lambda segments: segments.reduce("add", rows.every(segments.b), 0, dtype),
         )
+
+    def reduced(self, reduction: str, rows: Value, dtype: DType) -> Value:
+        """The `sum`, `mean` or `prod` of the rows of each segment: that of no rows is 0, 0 and 1."""
+        if reduction == "prod":
+            return self.reduce("mul", rows, 1, dtype)
+        total = self.total(Rows.of(rows), dtype)
+        return total if reduction == "sum" else self._mean(total, dtype)
 
     def reduce(self, reduction: str, rows: Value, initial: Any, dtype: DType) -> Value:
         """Reduce rows [K, ...] into [size, ...], starting from the number `initial`; `dtype` is their element type."""
@@ -259,6 +266,15 @@ class Segments:
         columns = b.Range(b.constant(0), width, b.constant(1))
         return self._flat(b.Add(b.Mul(b.Unsqueeze(self.ids, b.constant([-1])), width), columns))
 
+    def _mean(self, total: Value, dtype: DType) -> Value:
+        """The sum by the number of rows, 0 where there are none. Integers divide toward zero."""
+        b = self.b
+        count = b.Max(self.counts(), b.constant(1))
+        if dtype in FLOATS:
+            return b.Div(total, self.as_column(b.cast(count, dtype), total))
+        wide = TensorProto.UINT64 if dtype == TensorProto.UINT64 else TensorProto.INT64
+        return b.cast(b.Div(b.cast(total, wide), self.as_column(b.cast(count, wide), total)), dtype)
+
     def _with_nan(self, reduced: Value, rows: Value, dtype: DType) -> Value:
         """The extremum of NaN depends on the order of the rows, so NaN is summed separately, and put in.
 
@@ -281,13 +297,3 @@ def last_plus_one(b: Body, ids: Value) -> Value:
 def first(b: Body, rows: Value, count: Value) -> Value:
     """The first `count` rows."""
     return b.Slice(rows, b.constant([0]), count, b.constant([0]))
-
-
-def divide_sum(segments: Segments, total: Value, dtype: DType) -> Value:
-    """The sum by the number of rows, 0 where there are none. Integers divide toward zero; the result is a `dtype`."""
-    b = segments.b
-    count = b.Max(segments.counts(), b.constant(1))
-    if dtype in FLOATS:
-        return b.Div(total, segments.as_column(b.cast(count, dtype), total))
-    wide = TensorProto.UINT64 if dtype == TensorProto.UINT64 else TensorProto.INT64
-    return b.cast(b.Div(b.cast(total, wide), segments.as_column(b.cast(count, wide), total)), dtype)

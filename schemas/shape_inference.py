@@ -13,7 +13,8 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, TensorShapeProto, TypeProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError
 
-from onnx_sparse.schemas.declaration import Attribute, DType, Input, Op
+from onnx_sparse.schemas.declaration import Attribute, Input, Op
+from onnx_sparse.schemas.element_types import DType
 from onnx_sparse.schemas.validation import (
     Dimensions,
     KernelError,

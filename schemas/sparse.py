@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import (
-    INDEX,
-    NUMBERS,
-    Attribute,
-    DecidedSize,
-    Example,
-    Family,
-    Input,
-    Op,
-    Output,
-    Values,
-)
+from onnx_sparse.schemas.declaration import Attribute, DecidedSize, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import INDEX, NUMBERS
 from onnx_sparse.schemas.function_body import Body, Value
 from onnx_sparse.schemas.segment_body import END
 

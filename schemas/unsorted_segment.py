@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.schemas.declaration import (
-    FLOATS,
-    INDEX,
-    NUMBERS,
-    Attribute,
-    Example,
-    Family,
-    Input,
-    Op,
-    Output,
-    Values,
-)
+from onnx_sparse.schemas.declaration import Attribute, Example, Family, Input, Op, Output, Values
+from onnx_sparse.schemas.element_types import FLOATS, INDEX, NUMBERS
 from onnx_sparse.schemas.function_body import Body, Value
-from onnx_sparse.schemas.segment_body import END, Rows, Segments, divide_sum, first, highest, lowest
+from onnx_sparse.schemas.segment_body import END, Rows, Segments, first, highest, lowest
 
 _INPUTS = (
     Input("data", "T", "*S, ...", "The slices to reduce; the leading dimensions are the shape of segment_ids."),
@@ -60,47 +52,27 @@ def _rows(b: Body) -> tuple[Value, Segments, Value]:
     return b.cast(rows, b.compute_type("T")), segments, size
 
 
-def _sum_body(b: Body) -> None:
+def _body(b: Body) -> None:
     rows, segments, size = _rows(b)
-    b.output("output", first(b, segments.total(Rows.of(rows), b.compute_type("T")), size))
+    reduction, dtype = b.op.reduction, b.types["T"]
+    if reduction in ("max", "min"):
+        finite, infinite = (lowest(dtype), -np.inf) if reduction == "max" else (highest(dtype), np.inf)
+        initial = infinite if b.attributes["initial"].endswith("_INF") and dtype in FLOATS else finite
+        reduced = segments.extremum(reduction, Rows.of(rows), initial, b.compute_type("T"))
+    else:
+        reduced = segments.reduced(reduction, rows, b.compute_type("T"))
+    b.output("output", first(b, reduced, size))
 
 
-def _mean_body(b: Body) -> None:
-    rows, segments, size = _rows(b)
-    dtype = b.compute_type("T")
-    b.output("output", first(b, divide_sum(segments, segments.total(Rows.of(rows), dtype), dtype), size))
+#: What the operators have in common.
+_op = partial(Op, inputs=_INPUTS, outputs=(_OUTPUT,), types=_TYPES, body=_body)
 
-
-def _prod_body(b: Body) -> None:
-    rows, segments, size = _rows(b)
-    b.output("output", first(b, segments.reduce("mul", rows, 1, b.compute_type("T")), size))
-
-
-def _max_body(b: Body) -> None:
-    dtype = b.types["T"]
-    _extremum_body(b, "max", -np.inf if b.attributes["initial"] == "NEG_INF" and dtype in FLOATS else lowest(dtype))
-
-
-def _min_body(b: Body) -> None:
-    dtype = b.types["T"]
-    _extremum_body(b, "min", np.inf if b.attributes["initial"] == "POS_INF" and dtype in FLOATS else highest(dtype))
-
-
-def _extremum_body(b: Body, reduction: str, initial: float) -> None:
-    rows, segments, size = _rows(b)
-    b.output("output", first(b, segments.extremum(reduction, Rows.of(rows), initial, b.compute_type("T")), size))
-
-
-UNSORTED_SEGMENT_SUM = Op(
+UNSORTED_SEGMENT_SUM = _op(
     name="UnsortedSegmentSum",
     reduction="sum",
     summary="Sums the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS + "\n- An empty segment is 0. Integer sums wrap.",
     source="tf.raw_ops.UnsortedSegmentSum",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    body=_sum_body,
     body_notes="Float sums may be rounded in another order.",
     examples=(
         Example(
@@ -112,17 +84,13 @@ UNSORTED_SEGMENT_SUM = Op(
     ),
 )
 
-UNSORTED_SEGMENT_MEAN = Op(
+UNSORTED_SEGMENT_MEAN = _op(
     name="UnsortedSegmentMean",
     reduction="mean",
     summary="Averages the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS
     + "\n- An empty segment is 0. For integers the sum wraps in T and the division truncates toward zero.",
     source="tf.math.unsorted_segment_mean, for floats; integers as in tf.raw_ops.SegmentMean",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    body=_mean_body,
     body_notes="Float sums may be rounded in another order.",
     examples=(
         Example(
@@ -140,7 +108,7 @@ UNSORTED_SEGMENT_MEAN = Op(
     ),
 )
 
-UNSORTED_SEGMENT_MAX = Op(
+UNSORTED_SEGMENT_MAX = _op(
     name="UnsortedSegmentMax",
     reduction="max",
     summary="Takes the maximum of the slices of each segment, with ids in any order.",
@@ -149,11 +117,7 @@ UNSORTED_SEGMENT_MAX = Op(
     "that is the lowest finite value of T, and so is the maximum of a segment of -inf. With `NEG_INF` it is -inf; for "
     "integers, which have none, the lowest value.\n- NaN propagates.",
     source="tf.raw_ops.UnsortedSegmentMax, which is initial LOWEST; torch's scatter_reduce starts from -inf",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types=_TYPES,
     attributes=(Attribute("initial", ("LOWEST", "NEG_INF"), "What the reduction starts from.", default="LOWEST"),),
-    body=_max_body,
     examples=(
         Example(
             "an empty segment is the lowest value",
@@ -171,7 +135,7 @@ UNSORTED_SEGMENT_MAX = Op(
     ),
 )
 
-UNSORTED_SEGMENT_MIN = Op(
+UNSORTED_SEGMENT_MIN = _op(
     name="UnsortedSegmentMin",
     reduction="min",
     summary="Takes the minimum of the slices of each segment, with ids in any order.",
@@ -180,11 +144,7 @@ UNSORTED_SEGMENT_MIN = Op(
     "that is the highest finite value of T, and so is the minimum of a segment of +inf. With `POS_INF` it is +inf; for "
     "integers, which have none, the highest value.\n- NaN propagates.",
     source="tf.raw_ops.UnsortedSegmentMin, which is initial HIGHEST; torch's scatter_reduce starts from +inf",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types=_TYPES,
     attributes=(Attribute("initial", ("HIGHEST", "POS_INF"), "What the reduction starts from.", default="HIGHEST"),),
-    body=_min_body,
     examples=(
         Example(
             "ids of rank 2",
@@ -195,16 +155,12 @@ UNSORTED_SEGMENT_MIN = Op(
     ),
 )
 
-UNSORTED_SEGMENT_PROD = Op(
+UNSORTED_SEGMENT_PROD = _op(
     name="UnsortedSegmentProd",
     reduction="prod",
     summary="Multiplies the slices of each segment, with ids in any order.",
     semantics=_COMMON_SEMANTICS + "\n- An empty segment is 1. Integer products wrap.",
     source="tf.raw_ops.UnsortedSegmentProd",
-    inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types=_TYPES,
-    body=_prod_body,
     body_notes="Float products may be rounded in another order.",
     examples=(
         Example(

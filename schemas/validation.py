@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto
 
-from onnx_sparse.schemas.declaration import DType, Input, Op, dtype_name, is_group, shape_items
+from onnx_sparse.schemas.declaration import Input, Op, is_group, shape_items
+from onnx_sparse.schemas.element_types import DType, dtype_name
 
 Dim = int | str | None
 _LARGEST = np.iinfo(np.int64).max

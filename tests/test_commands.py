@@ -58,7 +58,7 @@ def test_a_model_in_memory_is_verified_with_itself(converted):
 
 
 def test_nothing_is_written_when_the_answers_differ(converted, tmp_path, monkeypatch):
-    from onnx_sparse.cli.convert import verification
+    from onnx_sparse.commands import verification
 
     monkeypatch.setattr(verification, "failure", lambda records, given: "verification fails, no model is written: x")
     with pytest.raises(ConversionError, match="verification fails"):

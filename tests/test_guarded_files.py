@@ -20,11 +20,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_sparse.cli.files.array_file import read_npy, read_npz
-from onnx_sparse.cli.output import CommandError
 from onnx_sparse.converters import ConversionError, convert
 from onnx_sparse.converters.tensorflow.reading.messages import SavedModel
+from onnx_sparse.errors import CommandError
 from onnx_sparse.files import guarded_files
+from onnx_sparse.files.array_file import read_npy, read_npz
 from onnx_sparse.files.checksum import masked_crc32c, masked_crc32c_of_file
 from onnx_sparse.files.guarded_files import RefusedFileError, open_file, read_file, require_harmless_archive
 

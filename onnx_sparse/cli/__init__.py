@@ -1,8 +1,7 @@
 """The command line: `onnx-sparse`, the same as `python -m onnx_sparse`.
 
 One module per command. A command is a module with `NAME`, `SUMMARY`, `EXAMPLES`, `add_arguments(parser)` and
-`run(arguments) -> exit code`; what is slow to import is imported in `run`. The commands are imported by `main`: the
-workers of `score` need this package for the modules in it, and run no command.
+`run(arguments) -> exit code`; what is slow to import is imported in `run`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn, Protocol
 
 from onnx_sparse.cli import output, watch
-from onnx_sparse.cli.termination import TerminatedError
+from onnx_sparse.errors import FAILED, USAGE, CommandError, one_line, printable
+from onnx_sparse.files.termination import TerminatedError
 from onnx_sparse.version import __version__
 
 __all__ = ["main"]
@@ -99,8 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             arguments = _parsed(sys.argv[1:] if argv is None else argv)
         except SystemExit as stop:  # argparse has printed its message
-            code = stop.code if isinstance(stop.code, int) else output.FAILED
-            if code == output.USAGE and "--json" in (sys.argv[1:] if argv is None else argv):
+            code = stop.code if isinstance(stop.code, int) else FAILED
+            if code == USAGE and "--json" in (sys.argv[1:] if argv is None else argv):
                 output.write_json({"error": "wrong usage: stderr says what is expected"})
         else:
             code = _run(arguments)
@@ -112,10 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except output.StdoutError as error:
         _discard_stdout()
         output.write_error(f"onnx-sparse: error: {error}")
-        return output.FAILED
+        return FAILED
     except MemoryError:  # outside of the command itself
         output.write_error("onnx-sparse: error: not enough memory")
-        return output.FAILED
+        return FAILED
     except KeyboardInterrupt:
         output.write_error("onnx-sparse: interrupted")
         return _INTERRUPTED
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _one_line_warning(message: object, *_: object, **__: object) -> str:
-    return f"onnx-sparse: warning: {output.one_line(message)}\n"
+    return f"onnx-sparse: warning: {one_line(message)}\n"
 
 
 def _prepare_streams() -> None:
@@ -155,29 +155,29 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.debug:
             traceback.print_exc()
         raise
-    except output.CommandError as error:
+    except CommandError as error:
         failure = error
         if _behind(error, MemoryError):  # and whoever caught that took it for a fault of the file
-            failure = output.CommandError(f"{error} (not enough memory)", details=error.details, lines=error.lines)
+            failure = CommandError(f"{error} (not enough memory)", details=error.details, lines=error.lines)
             failure.exit_code = error.exit_code
             failure.__cause__ = error
     except MemoryError as error:
-        failure = output.CommandError(f"not enough memory: {error}" if str(error) else "not enough memory")
+        failure = CommandError(f"not enough memory: {error}" if str(error) else "not enough memory")
         failure.__cause__ = error
     except OSError as error:
         # A name that is too long, a disk that fails: the system's message is enough, there is nothing to debug.
         named = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        failure = output.CommandError(f"{named}{error.strerror or error}")
+        failure = CommandError(f"{named}{error.strerror or error}")
         failure.__cause__ = error
     except Exception as error:
-        failure = output.CommandError(f"unexpected {type(error).__name__}: {error} (--debug shows where)")
+        failure = CommandError(f"unexpected {type(error).__name__}: {error} (--debug shows where)")
         failure.__cause__ = error
     try:
         if arguments.debug:
             traceback.print_exception(failure)
         output.write_error(f"onnx-sparse: error: {failure}")
         for line in failure.lines:
-            output.write_error(f"  {output.printable(line)}")
+            output.write_error(f"  {printable(line)}")
         if arguments.json:
             output.write_json({"error": str(failure), **failure.details})
         return failure.exit_code
@@ -244,11 +244,11 @@ class _Parser(argparse.ArgumentParser):
         if message.startswith("the following arguments are required") and (unknown := self._unknown_option()):
             message = f"unrecognized arguments: {unknown}"  # what is missing may be there, misspelled
         message, meant = _explained(message, self._option_string_actions)
-        output.write_error(f"{self.prog}: error: {output.printable(message)}")
+        output.write_error(f"{self.prog}: error: {printable(message)}")
         if meant:
             output.write_error(f"  did you mean {meant}?")
         output.write_error(f"  `{self.prog} --help` shows what it takes")
-        self.exit(output.USAGE)
+        self.exit(USAGE)
 
     def _unknown_option(self) -> str | None:
         options = [text.partition("=")[0] for text in self.given if text.startswith("--") and text != "--"]

@@ -18,6 +18,8 @@ from typing import Any
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_inputs, add_source
 from onnx_sparse.cli.watch import watched
+from onnx_sparse.commands import Progress
+from onnx_sparse.errors import CommandError, printable
 
 NAME = "benchmark"
 SUMMARY = "time a model: latency and rows per second"
@@ -79,23 +81,23 @@ def _seconds(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Time the model."""
-    from onnx_sparse.cli.feeds import read_files
-    from onnx_sparse.cli.files.new_file import check_writable
+    from onnx_sparse.commands.feeds import read_files
+    from onnx_sparse.files.new_file import check_writable
 
     if arguments.svg is not None:
         check_writable(arguments.svg, keep=[arguments.model, *read_files(arguments.input)])
     if arguments.source is not None and not arguments.source.exists():
-        raise output.CommandError(f"{arguments.source}: no such file or directory")
+        raise CommandError(f"{arguments.source}: no such file or directory")
     return watched(lambda tell: _benchmark(arguments, tell))
 
 
-def _benchmark(arguments: argparse.Namespace, tell: output.Progress) -> int:
+def _benchmark(arguments: argparse.Namespace, tell: Progress) -> int:
     from onnx_sparse.benchmarking.benchmark import benchmark
-    from onnx_sparse.cli.check import refuse_domain_errors
-    from onnx_sparse.cli.feeds import read_feeds
-    from onnx_sparse.cli.files.model_file import load_model
-    from onnx_sparse.cli.files.new_file import new_file
+    from onnx_sparse.commands.feeds import read_feeds
+    from onnx_sparse.commands.findings import refuse_domain_errors
     from onnx_sparse.converters.errors import ConversionError
+    from onnx_sparse.files.new_file import new_file
+    from onnx_sparse.models.load_and_save import load_model
 
     model = load_model(arguments.model)
     refuse_domain_errors(model, arguments.model)
@@ -119,7 +121,7 @@ def _benchmark(arguments: argparse.Namespace, tell: output.Progress) -> int:
                 progress=progress,
             )
         except (ConversionError, ValueError, FileNotFoundError) as error:
-            raise output.CommandError(error) from error
+            raise CommandError(error) from error
     if arguments.svg is not None:
         with new_file(arguments.svg) as file:
             file.write(result.to_svg().encode())
@@ -129,7 +131,7 @@ def _benchmark(arguments: argparse.Namespace, tell: output.Progress) -> int:
     show_result(result)
     if arguments.svg is not None:
         output.write_line()
-        output.write_line(f"plot: {output.printable(arguments.svg)}")
+        output.write_line(f"plot: {printable(arguments.svg)}")
     return output.DONE
 
 

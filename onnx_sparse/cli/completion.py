@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from onnx_sparse.cli import output
+from onnx_sparse.errors import CommandError
 
 NAME = "completion"
 SUMMARY = "print a script for completion in a shell"
@@ -32,10 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError:
-        raise output.CommandError("completion needs shtab: pip install 'onnx_sparse[completion]'") from None
+        raise CommandError("completion needs shtab: pip install 'onnx_sparse[completion]'") from None
     whole: argparse.ArgumentParser = arguments.whole_parser
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
-        raise output.CommandError(f"shtab {shtab.__version__} knows no {arguments.shell}: pip install -U shtab")
+        raise CommandError(f"shtab {shtab.__version__} knows no {arguments.shell}: pip install -U shtab")
     _complete_files(whole, shtab.FILE)
     script = shtab.complete(whole, arguments.shell)
     if arguments.json:

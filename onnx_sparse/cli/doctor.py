@@ -15,6 +15,7 @@ from importlib import metadata
 from typing import Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.errors import FAILED, one_line, printable
 from onnx_sparse.sessions.onnxruntime_packages import installation_problem, onnxruntime_packages
 from onnx_sparse.version import __version__
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         output.write_json(document)
     else:
         _show(document)
-    return output.DONE if document["ok"] else output.FAILED
+    return output.DONE if document["ok"] else FAILED
 
 
 def examine() -> dict[str, Any]:
@@ -58,8 +59,8 @@ def examine() -> dict[str, Any]:
     if not problems:
         with ThreadPoolExecutor(len(_BACKENDS)) as threads:
             tests = dict(zip(_BACKENDS, threads.map(_smoke_test, _BACKENDS), strict=True))
-        from onnx_sparse.cli.ort_limits import find_limits
-        from onnx_sparse.cli.runnable_backends import native_library
+        from onnx_sparse.commands.ort_limits import find_limits
+        from onnx_sparse.commands.runnable_backends import native_library
 
         found = find_limits()
         limits = {"ir_version": found.ir_version, "opset": found.opset}
@@ -114,7 +115,7 @@ def _smoke_test(backend: str) -> dict[str, Any]:
     if done.returncode == 0:
         return {"problem": None, "settings": json.loads(done.stdout.splitlines()[-1])}
     last_lines = [line for line in done.stderr.splitlines() if line.strip()][-1:]
-    said = output.one_line(last_lines[0]) if last_lines else "it said nothing"
+    said = one_line(last_lines[0]) if last_lines else "it said nothing"
     return _broken(f"ended by signal {-done.returncode}: {said}" if done.returncode < 0 else said)
 
 
@@ -151,7 +152,7 @@ def _show(document: dict[str, Any]) -> None:
     if document["backends"] and not document["backends"]["native"]["available"]:
         output.paragraph(f"SLOW: {_slow_kernels()}")
     for problem in document["problems"]:
-        output.write_line(f"PROBLEM: {output.printable(problem)}")
+        output.write_line(f"PROBLEM: {printable(problem)}")
     if document["ok"]:
         output.write_line("Everything that is needed works.")
 

@@ -1,7 +1,7 @@
 """The output of the commands: errors, tables and JSON.
 
 A command computes a plain value first and shows it afterwards, so that `--json` and the tables say the same. Text from
-a model is untrusted: it passes through `printable`, which escapes the terminal's control sequences.
+a model is untrusted: it passes through `errors.printable`, which escapes the terminal's control sequences.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from onnx_sparse.commands import Progress
+from onnx_sparse.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE = 0
 
 #: A table in a pipe is for grep: nothing in it is wrapped.
 _PIPE_WIDTH = 10_000
@@ -38,47 +41,9 @@ _LINE_SECONDS = 1.0
 #: Prose is never wider than this.
 PROSE_WIDTH = 100
 
-Progress = Callable[[str], None]
-
-
-class CommandError(Exception):
-    """The command failed; the message is the one line that the user sees.
-
-    Attributes:
-        exit_code: The exit status of the process.
-        details: What `--json` shows beyond the message.
-        lines: Lines below the message: a list that one line cannot hold.
-    """
-
-    exit_code = FAILED
-
-    def __init__(self, message: object, *, details: Mapping[str, Any] | None = None, lines: Sequence[str] = ()) -> None:
-        super().__init__(one_line(message))
-        self.details = dict(details or {})
-        self.lines = tuple(lines)
-
-
-class UsageError(CommandError):
-    """The arguments of the command make no sense."""
-
-    exit_code = USAGE
-
 
 class StdoutError(Exception):
     """The output of the command cannot be written."""
-
-
-def printable(value: object) -> str:
-    """The text with unprintable characters escaped. Names that are not legal UTF-8 come as bytes."""
-    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-
-
-def one_line(value: object) -> str:
-    """A message as one line."""
-    return printable(" ".join(str(value).split()))
 
 
 def json_value(value: Any) -> Any:

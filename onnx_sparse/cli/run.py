@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_inputs
+from onnx_sparse.errors import CommandError, UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from onnx_sparse.cli.files.array_file import Array
+    from onnx_sparse.files.array_file import Array
     from onnx_sparse.schemas.states import State
     from onnx_sparse.sessions.runtime import InferenceSession
 
@@ -65,19 +66,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the model."""
-    from onnx_sparse.cli.check import refuse_domain_errors
-    from onnx_sparse.cli.feeds import read_feeds, read_files, states
-    from onnx_sparse.cli.files.array_file import save_npz
-    from onnx_sparse.cli.files.model_file import load_model
-    from onnx_sparse.cli.files.new_file import check_writable
-    from onnx_sparse.cli.runnable_backends import chosen_backend
+    from onnx_sparse.commands.feeds import read_feeds, read_files, states
+    from onnx_sparse.commands.findings import refuse_domain_errors
+    from onnx_sparse.commands.runnable_backends import chosen_backend
+    from onnx_sparse.files.array_file import save_npz
+    from onnx_sparse.files.new_file import check_writable
+    from onnx_sparse.models.load_and_save import load_model
 
     if arguments.output:
         check_writable(arguments.output, keep=[arguments.model, *read_files([*arguments.input, *arguments.then])])
     model = load_model(arguments.model)
     refuse_domain_errors(model, arguments.model)
     if arguments.then and not states(model):
-        raise output.UsageError(f"--then: {arguments.model} records no states; run it once for each input")
+        raise UsageError(f"--then: {arguments.model} records no states; run it once for each input")
     steps = [read_feeds(model, arguments.input)]
     for source in arguments.then:
         steps.append(read_feeds(model, [source], before=steps[-1]))
@@ -100,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [[name, _type(value), _shape(value), preview(value)] for name, value in results.items()]
     output.table(["output", "type", "shape", "values"], rows)
     output.write_line()
-    saved = f"; saved to {output.printable(arguments.output)}" if arguments.output else ""
+    saved = f"; saved to {printable(arguments.output)}" if arguments.output else ""
     output.write_line(f"{seconds * 1000:.1f} ms with the {backend} backend{saved}")
     return output.DONE
 
@@ -111,7 +112,7 @@ def _evaluate(
     """The outputs by name, and the seconds that the runs took."""
     import onnxruntime
 
-    from onnx_sparse.cli.ort_errors import ort_message
+    from onnx_sparse.sessions.ort_errors import ort_message
     from onnx_sparse.sessions.runtime import InferenceSession
 
     options = onnxruntime.SessionOptions()
@@ -119,7 +120,7 @@ def _evaluate(
     try:
         session = InferenceSession(path, options, backend=backend)
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        raise output.CommandError(f"{path} does not load: {ort_message(error)}") from error
+        raise CommandError(f"{path} does not load: {ort_message(error)}") from error
     start = time.perf_counter()
     try:
         if states:
@@ -127,7 +128,7 @@ def _evaluate(
         names = [value.name for value in session.get_outputs()]
         values = session.run(names, steps[0])
     except Exception as error:
-        raise output.CommandError(f"{path}: {ort_message(error)}") from error
+        raise CommandError(f"{path}: {ort_message(error)}") from error
     return dict(zip(names, values, strict=True)), time.perf_counter() - start
 
 
@@ -151,11 +152,11 @@ def _storable(name: str, value: Any) -> Array:
     import numpy as np
 
     if not isinstance(value, np.ndarray):
-        raise output.CommandError(f"output {name} is not a tensor and cannot be saved")
+        raise CommandError(f"output {name} is not a tensor and cannot be saved")
     if value.dtype == object:
         texts = value.astype(str)
         if not np.array_equal(texts.astype(object), value):
-            raise output.CommandError(f"output {name} holds strings that end with a NUL, which numpy files do not keep")
+            raise CommandError(f"output {name} holds strings that end with a NUL, which numpy files do not keep")
         return texts
     return value.astype(np.float32) if _type(value) == "bfloat16" else value
 
@@ -164,9 +165,9 @@ def _describe(name: str, value: Any) -> dict[str, Any]:
     import numpy as np
 
     if not isinstance(value, np.ndarray):
-        return {"name": output.printable(name), "type": _type(value), "shape": None, "values": None}
+        return {"name": printable(name), "type": _type(value), "shape": None, "values": None}
     values = value.tolist() if value.size <= _MOST_JSON_VALUES else None
-    return {"name": output.printable(name), "type": _type(value), "shape": list(value.shape), "values": values}
+    return {"name": printable(name), "type": _type(value), "shape": list(value.shape), "values": values}
 
 
 def _type(value: Any) -> str:

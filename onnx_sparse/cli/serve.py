@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx_sparse.cli import output
+from onnx_sparse.errors import CommandError, UsageError, printable
 from onnx_sparse.installation import install_command
 
 if TYPE_CHECKING:
@@ -103,24 +104,22 @@ def run(arguments: argparse.Namespace) -> int:
     _check_numbers(arguments)
     models = named_models(arguments.models)
     if missing := [package for package in _PACKAGES if find_spec(package) is None]:
-        raise output.CommandError(f"serving needs {', '.join(missing)}: {install_command('serve')}")
+        raise CommandError(f"serving needs {', '.join(missing)}: {install_command('serve')}")
     if arguments.workers > 1 and sys.platform == "win32":
-        raise output.UsageError("--workers: Windows cannot share the port of gRPC; start one server for each port")
+        raise UsageError("--workers: Windows cannot share the port of gRPC; start one server for each port")
     from onnx_sparse.serving.ports import bound_socket, reserve_port
 
     shared = arguments.workers > 1
     try:
         sock = bound_socket(arguments.host, arguments.port)
     except OSError as error:
-        raise output.CommandError(_cannot_listen(arguments.host, arguments.port, "--port", error)) from error
+        raise CommandError(_cannot_listen(arguments.host, arguments.port, "--port", error)) from error
     grpc = None
     if not arguments.no_grpc:
         try:
             grpc = reserve_port(arguments.host, arguments.grpc_port, shared=shared)
         except OSError as error:
-            raise output.CommandError(
-                _cannot_listen(arguments.host, arguments.grpc_port, "--grpc-port", error)
-            ) from error
+            raise CommandError(_cannot_listen(arguments.host, arguments.grpc_port, "--grpc-port", error)) from error
     with sock:
         _serve(arguments, models, sock, grpc)
     return output.DONE
@@ -131,15 +130,15 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
     for option, low in least.items():
         value = getattr(arguments, option)
         if value is not None and not low <= value < 2**31:
-            raise output.UsageError(f"--{option.replace('_', '-')} {value}: it is from {low} on")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: it is from {low} on")
     if arguments.max_request_size >= 2048:  # the lengths of gRPC's messages have 31 bits
-        raise output.UsageError(f"--max-request-size {arguments.max_request_size}: it is at most 2047 MiB")
+        raise UsageError(f"--max-request-size {arguments.max_request_size}: it is at most 2047 MiB")
     for option in ("port", "grpc_port"):
         if not 0 <= (value := getattr(arguments, option)) < 2**16:
-            raise output.UsageError(f"--{option.replace('_', '-')} {value}: a port is from 0 to 65535")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: a port is from 0 to 65535")
     for option in ("drain", "reload_interval", "run_timeout"):
         if not 0 <= (value := getattr(arguments, option)) < 2**31:
-            raise output.UsageError(f"--{option.replace('_', '-')} {value}: it is from 0 on")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: it is from 0 on")
 
 
 def named_models(given: Sequence[str]) -> dict[str, Path]:
@@ -155,12 +154,12 @@ def named_models(given: Sequence[str]) -> dict[str, Path]:
         if not equals or Path(text).exists():  # a path may have the sign, too
             name, path = Path(text).stem, text
         if not name or not name.isprintable() or any(c in "/:?#%" for c in name):
-            raise output.UsageError(f"{name!r} cannot be the name of a model; NAME={path} gives another")
+            raise UsageError(f"{name!r} cannot be the name of a model; NAME={path} gives another")
         if name in models:
-            raise output.UsageError(f"two models have the name {name}: {models[name]} and {path}; NAME=MODEL names one")
+            raise UsageError(f"two models have the name {name}: {models[name]} and {path}; NAME=MODEL names one")
         if not Path(path).is_file():
             problem = " is a directory, not an ONNX file" if Path(path).is_dir() else ": no such file"
-            raise output.CommandError(f"{path}{problem}")
+            raise CommandError(f"{path}{problem}")
         models[name] = Path(path)
     return models
 
@@ -207,7 +206,7 @@ def _serve(
             log_to_stderr()
             serve(settings, sock, started)
     except StartError as error:
-        raise output.CommandError(error) from error
+        raise CommandError(error) from error
 
 
 def _cores() -> set[int] | range:
@@ -230,7 +229,7 @@ def _show(
         output.write_json(document)
     else:
         for name, path in models.items():
-            output.write_line(f"serving {output.printable(path)} as {output.printable(name)}")
+            output.write_line(f"serving {printable(path)} as {printable(name)}")
         output.write_line(f"HTTP   {document['http']}  (/v2/models, /metrics)")
         if document["grpc"]:
             output.write_line(f"gRPC   {document['grpc']}")

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from onnx_sparse.cli.output import CommandError
+from onnx_sparse.errors import CommandError
 
 Tell = Callable[[str], None]
 

@@ -2,3 +2,10 @@
 
 Each returns a value that prints as the command does, and that notebooks show as tables.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: Called with what is being done.
+Progress = Callable[[str], None]

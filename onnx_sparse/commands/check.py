@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onnx_sparse.cli.check import Finding, find
+from onnx_sparse.commands.findings import Finding, find
 from onnx_sparse.commands.text import text_table
 from onnx_sparse.html import html_table, text
 
@@ -71,7 +71,7 @@ def check(model: ModelSource) -> Check:
         OSError: The file cannot be read.
         ValueError: It is not an ONNX model.
     """
-    from onnx_sparse.cli.forms import NOT_FOR, form_of
+    from onnx_sparse.commands.forms import NOT_FOR, form_of
     from onnx_sparse.models.model_files import file_of, read_model
 
     with file_of(model) as path:

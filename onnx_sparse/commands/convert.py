@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli.convert import verification
+from onnx_sparse.commands import verification
 from onnx_sparse.commands.errors import raised
 from onnx_sparse.commands.text import text_table
 from onnx_sparse.converters.errors import ConversionError
@@ -58,7 +58,7 @@ class Conversion:
         """
         from onnx import ModelProto
 
-        from onnx_sparse.cli.files.model_file import save_model
+        from onnx_sparse.models.load_and_save import save_model
 
         copy = ModelProto()
         copy.CopyFrom(self.model)  # what goes to the other file leaves the model
@@ -143,10 +143,10 @@ def convert(
         ValueError: Options make no sense together.
         TypeError: The source has no such option.
     """
-    from onnx_sparse.cli.convert import conversion, in_form
-    from onnx_sparse.cli.files.model_file import save_model
+    from onnx_sparse.commands import conversion
     from onnx_sparse.converters.rewriting.explanation import count_nodes
     from onnx_sparse.converters.sources import SOURCES, source_of
+    from onnx_sparse.models.load_and_save import save_model
 
     if portable and lower:
         raise ValueError("portable and lower exclude each other: one keeps the domain's operators, the other does not")
@@ -171,7 +171,7 @@ def convert(
         plain = made.convert(tell)
         if made.tables and output is None:
             raise ConversionError("the model is too large for one message: give the file to write as output")
-        model = in_form(plain, portable=portable, lower=lower, opset=opset)
+        model = conversion.in_form(plain, portable=portable, lower=lower, opset=opset)
         records = made.verify(plain, model, tell, feeds) if verify or feeds is not None else None
         failure = verification.failure(records or (), given=feeds is not None)
         if failure is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from onnx_sparse.cli.output import CommandError, UsageError
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.errors import CommandError, UsageError
 
 
 @contextmanager

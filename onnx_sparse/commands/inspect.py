@@ -78,7 +78,7 @@ def inspect(model: ModelSource) -> Inspection:
         OSError: The file cannot be read.
         ValueError: It is not an ONNX model.
     """
-    from onnx_sparse.cli.inspect import describe
+    from onnx_sparse.commands.description import describe
     from onnx_sparse.models.model_files import model_of, read_model
 
     if isinstance(model, (str, os.PathLike)):

@@ -39,8 +39,8 @@ def report(
     Raises:
         ConversionError: A file cannot be read.
     """
-    from onnx_sparse.cli.model_report import gather
-    from onnx_sparse.cli.report import with_source
+    from onnx_sparse.commands.model_report import gather
+    from onnx_sparse.commands.origin import with_source
     from onnx_sparse.models.model_files import file_of
 
     tell = progress or (lambda stage: None)

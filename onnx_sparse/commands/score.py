@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx_sparse.cli.score import score_files
 from onnx_sparse.commands.errors import raised
+from onnx_sparse.commands.score_files import score_files
 from onnx_sparse.commands.text import text_table
 from onnx_sparse.html import html_table, text
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     #: What is taken as a model.
     ModelSource: TypeAlias = ModelProto | bytes | str | os.PathLike[str] | onnx_ir.Model
 
+#: The suffixes of ONNX files, binary and in onnx's text forms.
+ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
 #: protobuf's encodings of a field.
 _VARINT, _LENGTH_DELIMITED = 0, 2
 #: More bytes than the import of an opset or the body of an operator takes.

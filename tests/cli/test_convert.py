@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto
 from support.fused_models import LOST_ROWS, SCATTERED_ROWS
 
-from onnx_sparse.cli.files import model_file
 from onnx_sparse.converters import tensorflow
 from onnx_sparse.installation import install_command
+from onnx_sparse.models import load_and_save as model_file
 
 
 class TestFromOnnx:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from onnx_sparse.cli.convert.verification import failure
+from onnx_sparse.commands.verification import failure
 from onnx_sparse.converters.verification.comparison import Record, Verdict
 
 

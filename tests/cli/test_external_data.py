@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from test_quantization import FEEDS, model, table
 
 import onnx_sparse
-from onnx_sparse.cli.files import new_file
+from onnx_sparse.files import new_file
 
 FEED = {name: FEEDS[name] for name in ("indices", "offsets", "default_index", "per_sample_weights")}
 
@@ -130,7 +130,7 @@ def test_what_is_replaced_keeps_its_mode(cli, tmp_path, out, option):
 
 
 def test_a_model_that_another_process_replaces_meanwhile_stays(cli, monkeypatch, out):
-    from onnx_sparse.cli.convert import conversion
+    from onnx_sparse.commands import conversion
 
     path = save(out / "model.onnx", 10)
     read = conversion._read_onnx

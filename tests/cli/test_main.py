@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from onnx_sparse.cli import check, main, output
+from onnx_sparse.cli import main, output
+from onnx_sparse.commands import findings
+from onnx_sparse.errors import CommandError
 
 COMMANDS = (
     *("convert", "report", "run", "score", "benchmark", "replay", "check", "inspect", "tables", "triton", "ops"),
@@ -125,7 +127,7 @@ def test_debug_ends_with_the_command(capsys, segment_max):
 
 
 def test_an_unexpected_exception_is_one_line(cli, monkeypatch, segment_max):
-    monkeypatch.setattr(check, "find", lambda *_: 1 / 0)
+    monkeypatch.setattr(findings, "find", lambda *_: 1 / 0)
     result = cli("check", segment_max)
     assert result.code == 1
     assert result.error == "unexpected ZeroDivisionError: division by zero (--debug shows where)"
@@ -135,7 +137,7 @@ def test_an_interrupt_is_130(capsys, monkeypatch, segment_max):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(check, "find", interrupted)
+    monkeypatch.setattr(findings, "find", interrupted)
     assert main(["check", str(segment_max)]) == 130
     assert capsys.readouterr().err == "onnx-sparse: interrupted\n"
     assert main(["check", str(segment_max), "--debug"]) == 130
@@ -151,7 +153,7 @@ def test_an_error_that_an_interrupt_has_led_to_is_130(capsys, monkeypatch, segme
         except KeyboardInterrupt as interrupt:
             raise ImportError("initialization failed") from interrupt
 
-    monkeypatch.setattr(check, "find", imported)
+    monkeypatch.setattr(findings, "find", imported)
     assert main(["check", str(segment_max)]) == 130
     assert capsys.readouterr().err == "onnx-sparse: interrupted\n"
 
@@ -269,7 +271,7 @@ def test_too_little_memory(cli, monkeypatch, segment_max):
     def no_memory(*_: object) -> None:
         raise MemoryError("Unable to allocate 7.28 TiB")
 
-    monkeypatch.setattr(check, "find", no_memory)
+    monkeypatch.setattr(findings, "find", no_memory)
     assert cli("check", segment_max).error == "not enough memory: Unable to allocate 7.28 TiB"
 
 
@@ -278,19 +280,19 @@ def test_too_little_memory_that_is_taken_for_a_fault_of_the_file(cli, monkeypatc
         try:
             raise MemoryError
         except Exception as error:
-            raise output.CommandError("the model cannot be read") from error
+            raise CommandError("the model cannot be read") from error
 
-    monkeypatch.setattr(check, "find", not_read)
+    monkeypatch.setattr(findings, "find", not_read)
     assert cli("check", segment_max).error == "the model cannot be read (not enough memory)"
 
 
 def test_errors_that_are_raised_from_each_other(cli, monkeypatch, segment_max):
     def not_read(*_: object) -> None:
-        first, second = ValueError("first"), output.CommandError("the model cannot be read")
+        first, second = ValueError("first"), CommandError("the model cannot be read")
         first.__cause__ = second
         raise second from first
 
-    monkeypatch.setattr(check, "find", not_read)
+    monkeypatch.setattr(findings, "find", not_read)
     assert cli("check", segment_max).error == "the model cannot be read"
 
 
@@ -385,7 +387,7 @@ def test_nothing_is_held_after_an_error(cli, monkeypatch, segment_max):
         held.append(weakref.ref(lock))
         raise MemoryError
 
-    monkeypatch.setattr(check, "find", failing)
+    monkeypatch.setattr(findings, "find", failing)
     gc.disable()
     try:
         assert cli("check", segment_max).error == "not enough memory"

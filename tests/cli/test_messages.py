@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.cli.files.message_files import masked_crc32c, read_records
-from onnx_sparse.cli.messages import messages_of_file
-from onnx_sparse.cli.output import CommandError
+from onnx_sparse.commands.messages import messages_of_file
+from onnx_sparse.errors import CommandError
 from onnx_sparse.rows.input_roles import find_roles
+from onnx_sparse.rows.message_files import masked_crc32c, read_records
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.sessions.runtime import available_backends
 

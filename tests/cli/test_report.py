@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from onnx_sparse.cli import demo, model_report
+from onnx_sparse.cli import demo
+from onnx_sparse.commands import model_report
 from onnx_sparse.reports.model_picture import model_picture
 from onnx_sparse.reports.pictures import Picture, PictureNode
 

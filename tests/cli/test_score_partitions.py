@@ -20,9 +20,9 @@ pa = pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from onnx_sparse.cli.output import CommandError  # noqa: E402
-from onnx_sparse.cli.score.partitions import Partitions  # noqa: E402
-from onnx_sparse.cli.score.places import Place  # noqa: E402
+from onnx_sparse.errors import CommandError  # noqa: E402
+from onnx_sparse.scoring.partitions import Partitions  # noqa: E402
+from onnx_sparse.scoring.places import Place  # noqa: E402
 
 NAN = float("nan")
 OTHER_NAN = np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0]

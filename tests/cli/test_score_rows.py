@@ -16,7 +16,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 from cli.test_score import arrow_file, bad_rows, check, csv, json_lines, pooling_model, rows  # noqa: E402
 
-from onnx_sparse.cli.score import row_files, text_rows  # noqa: E402
+from onnx_sparse.scoring import row_files, text_rows  # noqa: E402
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 from cli.test_score import pooling_model, rows  # noqa: E402
 
 import onnx_sparse  # noqa: E402
-from onnx_sparse.cli.score import local_engine  # noqa: E402
+from onnx_sparse.scoring import local_engine  # noqa: E402
 
 
 def test_an_interrupt_ends_no_process_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_replace(cli, path, new):
 @pytest.mark.parametrize("others", [1, 3, 1000])
 def test_another_process_replaces_a_table_meanwhile(cli, path, new, tmp_path, monkeypatch, others):
     """Neither table is lost; a process that never comes to write says so."""
-    from onnx_sparse.cli.files import external_data
+    from onnx_sparse.models import external_data
 
     np.save(tmp_path / "other.npy", NEW * 3)
     check, left = external_data.only_writer, [others]

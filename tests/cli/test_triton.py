@@ -21,9 +21,9 @@ from support.triton_backend import Refused, Server
 
 import onnx_sparse
 from onnx_sparse.cli import main
-from onnx_sparse.cli.files.new_folder import new_parts
-from onnx_sparse.cli.termination import TerminatedError
 from onnx_sparse.cli.triton import config as triton_config
+from onnx_sparse.files.new_folder import new_parts
+from onnx_sparse.files.termination import TerminatedError
 from onnx_sparse.schemas.features import Feature, write_features
 
 ROWS, WIDTH = 500, 4

@@ -8,8 +8,8 @@ import pytest
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.division import floor_div, floor_mod
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.lowering.division import floor_div, floor_mod
 from onnx_sparse.schemas.declaration import element_type
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -15,7 +15,7 @@ _SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
 
 #: Name, file, what it says, what it says with the fault, tests.
 _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
-    ("remainder of exact multiples", "converters/writing/division.py",
+    ("remainder of exact multiples", "converters/writing/lowering/division.py",
      'emit.op("And", differ, emit.op("Not", emit.op("Equal", rest, zero)))', "differ", _FREQUENT),
     ("division by -1 without Mod", "converters/onnxruntime/integers.py",
      'anchors = ("Div", "Mod")', 'anchors = ("Div",)', _INTEGERS),
@@ -47,7 +47,7 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      f"{_TESTS}/test_openvino_operators.py"),
     ("least of a clamp", "converters/openvino/handlers/activation.py",
      "math.ceil(max(low, least))", "math.floor(max(low, least))", f"{_TESTS}/test_openvino_rounding.py"),
-    ("external data of any folder", "onnx_sparse/cli/files/external_data.py",
+    ("external data of any folder", "onnx_sparse/models/external_data.py",
      'if not parts or ".." in parts or', "if not parts or False and", "tests/cli/test_tables.py"),
     ("assets of any folder", "converters/tensorflow/reading/saved_model.py",
      'raise ConversionError(f"{path} names an asset outside', 'print(f"{path} names an asset outside',

@@ -85,19 +85,19 @@ def _fields() -> Callable[[Path], object]:
 
 
 def _archives() -> Callable[[Path], object]:
-    from onnx_sparse.cli.files.array_file import read_npz
+    from onnx_sparse.files.array_file import read_npz
 
     return lambda path: list(read_npz(path))
 
 
 def _arrays() -> Callable[[Path], object]:
-    from onnx_sparse.cli.files.array_file import read_npy
+    from onnx_sparse.files.array_file import read_npy
 
     return read_npy
 
 
 def _lookup_tables() -> Callable[[Path], object]:
-    from onnx_sparse.cli.convert.lookup_tables import read
+    from onnx_sparse.commands.lookup_tables import read
 
     return lambda path: read([f"words={path}"])
 
@@ -190,8 +190,8 @@ READERS = {
 def read_or_refuse(reader: Reader, path: Path) -> Callable[[bytes], None]:
     """A function that lets a reader read bytes from a file; it raises what is no refusal."""
     read = reader.make()
-    from onnx_sparse.cli.output import CommandError
     from onnx_sparse.converters.errors import ConversionError
+    from onnx_sparse.errors import CommandError
 
     def called(content: bytes) -> None:
         path.write_bytes(content)

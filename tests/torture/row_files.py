@@ -103,7 +103,7 @@ def _read(path: Path) -> list[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from onnx_sparse.cli.files.message_files import read_records
+    from onnx_sparse.rows.message_files import read_records
 
     match path.suffix:
         case ".parquet":

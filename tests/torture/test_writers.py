@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from torture.writers import Scores, Torture
 
-from onnx_sparse.cli.files.new_file import new_file
+from onnx_sparse.files.new_file import new_file
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ _STOPPING = """
 import os, sys, time
 from pathlib import Path
 from onnx_sparse import cli
-from onnx_sparse.cli.files.new_file import new_file
+from onnx_sparse.files.new_file import new_file
 
 def stop(seconds=60):
     print("there", flush=True)
@@ -155,7 +155,7 @@ def test_writers_that_race(tmp_path: Path) -> None:
     program = """
 import sys, time
 from pathlib import Path
-from onnx_sparse.cli.files.new_file import new_file
+from onnx_sparse.files.new_file import new_file
 end = time.monotonic() + 3
 count = 0
 while time.monotonic() < end:

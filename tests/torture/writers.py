@@ -33,7 +33,7 @@ PATIENCE = 120
 _WRITER = """
 import sys
 from onnx_sparse.cli import main
-from onnx_sparse.cli.files import model_file
+from onnx_sparse.models import load_and_save as model_file
 if sys.argv[1] == "pair":
     model_file._LARGEST_FILE = 1000
 sources, out = sys.argv[2:-1], sys.argv[-1]
@@ -47,7 +47,7 @@ for count in range(1_000_000):
 _LIMITED_WRITER = """
 import resource, sys
 from onnx_sparse.cli import main
-from onnx_sparse.cli.files import model_file
+from onnx_sparse.models import load_and_save as model_file
 if sys.argv[1] == "pair":
     model_file._LARGEST_FILE = 1000
 limit = int(sys.argv[2])

@@ -10,7 +10,7 @@ from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.segment_reductions import scattered
+from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 from onnx_sparse.schemas.segment_body import highest, lowest
 
 

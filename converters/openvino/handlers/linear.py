@@ -11,8 +11,8 @@ from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis, window
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.writing.einsum import einsum
-from onnx_sparse.converters.writing.inverse import LIMITS, inverse
+from onnx_sparse.converters.writing.lowering.einsum import einsum
+from onnx_sparse.converters.writing.lowering.inverse import LIMITS, inverse
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The values of auto_pad.

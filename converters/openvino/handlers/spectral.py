@@ -8,7 +8,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.fourier import real_of_half
+from onnx_sparse.converters.writing.lowering.fourier import real_of_half
 
 _NOTES = "The axes must be constants."
 

@@ -37,7 +37,7 @@ from onnx_sparse.converters.tensorflow.importing.values import (
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
-from onnx_sparse.converters.writing.gathering import gathered
+from onnx_sparse.converters.writing.lowering.gathering import gathered
 from onnx_sparse.converters.writing.reads import refuse_unread
 from onnx_sparse.schemas.declaration import dtype_name
 

@@ -14,21 +14,25 @@ from __future__ import annotations
 
 import argparse
 import glob
+import importlib
 import os
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import ascend_options, output
-from onnx_sparse.cli.convert import explanation, lookup_tables, verification, written_inputs
-from onnx_sparse.cli.convert.conversion import Conversion, options_of
-from onnx_sparse.cli.convert.smaller_tables import SmallerTables
+from onnx_sparse.cli import output
+from onnx_sparse.cli.convert import printing
 from onnx_sparse.cli.watch import watched
+from onnx_sparse.commands import Progress, ascend_options, lookup_tables, verification, written_inputs
+from onnx_sparse.commands.conversion import Conversion, Options, in_form
+from onnx_sparse.commands.smaller_tables import SmallerTables
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.sources import SOURCES, UnknownSourceError, source_of
+from onnx_sparse.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -83,7 +87,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "A:0[-1,3]",
     )
     parser.add_argument("--outputs", type=_names, metavar="C:0", help="the graph's outputs, for a GraphDef")
-    lookup_tables.add_arguments(parser)
+    parser.add_argument(
+        "--lookup-table",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="keys and values of a GraphDef's lookup table, by its node: an .npz file with the arrays keys and values, "
+        "or text with a key and, after a tab, its value in each line; without a tab, the line's number from 0 on",
+    )
     parser.add_argument(
         "--import",
         dest="imports",
@@ -118,7 +129,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "rows, a feature stays sparse, and a note names the node",
     )
     ascend_options.add_arguments(parser)
-    explanation.add_arguments(parser)
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="list the rules and guards that replaced nodes, and where and why one did not apply",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--portable",
@@ -193,6 +208,44 @@ def run(arguments: argparse.Namespace) -> int:
     return watched(lambda tell: _convert(origin, arguments, tell))
 
 
+def options_of(origin: str, arguments: argparse.Namespace) -> Options:
+    """What the command line asks for.
+
+    Raises:
+        CommandError: A file or module that it names cannot be read.
+    """
+    of_source: dict[str, Any] = {}
+    if origin == "ascend":
+        of_source = ascend_options.values(arguments)
+    if origin == "torch":
+        of_source = {"run": not arguments.no_run}
+    if origin == "tensorflow":
+        of_source = {name: getattr(arguments, name) for name in ("tag", "signature", "inputs", "outputs")}
+        of_source["lookup_tables"] = lookup_tables.read(arguments.lookup_table)
+        of_source["custom_objects"] = _definitions(arguments.imports)
+    return Options(arguments.fuse, arguments.repair_scatter, arguments.check_ids, arguments.features, of_source)
+
+
+def _definitions(modules: Sequence[str]) -> dict[str, Any]:
+    """The classes and functions of modules, which are imported; the current directory is searched, too.
+
+    Raises:
+        CommandError: A module cannot be imported.
+    """
+    found: dict[str, Any] = {}
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        for name in modules:
+            module = importlib.import_module(name)
+            own = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
+            found |= {value.__name__: value for value in own if callable(value)}
+    except Exception as error:  # whatever the module raises
+        raise CommandError(f"--import {name}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return found
+
+
 def _destination(output_name: str, source: Path) -> Path:
     """The file to write: in a folder, it has the name of the source."""
     path = Path(output_name)
@@ -202,10 +255,10 @@ def _destination(output_name: str, source: Path) -> Path:
     return path / f"{name if source.is_dir() else Path(name).stem}.onnx"
 
 
-def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) -> int:
-    from onnx_sparse.cli.feeds import read_feeds
-    from onnx_sparse.cli.files.model_file import save_model
-    from onnx_sparse.cli.files.new_file import state_of
+def _convert(origin: str, arguments: argparse.Namespace, tell: Progress) -> int:
+    from onnx_sparse.commands.feeds import read_feeds
+    from onnx_sparse.files.new_file import state_of
+    from onnx_sparse.models.load_and_save import save_model
 
     in_place = arguments.output.exists() and arguments.output.samefile(arguments.source)
     made_from = state_of(arguments.output) if in_place else None
@@ -253,12 +306,12 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: output.Progress) 
     }
     if not arguments.json:
         if arguments.explain:
-            explanation.show(document)
+            printing.show_rules(document)
         _show(document, agrees=agrees)
         if smaller is not None:
-            smaller.show()
+            printing.show_tables(smaller)
     if failure is not None:
-        raise output.CommandError(failure, details=document)
+        raise CommandError(failure, details=document)
     if arguments.json:
         output.write_json(document)
     return output.DONE
@@ -268,14 +321,15 @@ def _write_report(
     conversion: Conversion,
     records: Sequence[Any] | None,
     arguments: argparse.Namespace,
-    progress: output.Progress,
+    progress: Progress,
     *,
     refused: ModelProto | None,
     why: str | None,
 ) -> None:
     """Write the report about the model that has been written, or about one that verification refused."""
-    from onnx_sparse.cli.files.model_file import save_model
-    from onnx_sparse.cli.model_report import Origin, gather, picture_of_source, write
+    from onnx_sparse.commands.model_report import gather, write
+    from onnx_sparse.commands.origin import Origin, picture_of_source
+    from onnx_sparse.models.load_and_save import save_model
 
     made = Origin(arguments.source, conversion.origin, notes=list(conversion.notes))
     made.picture = picture_of_source(made, conversion.loaded)
@@ -301,32 +355,33 @@ def _is_verified(arguments: argparse.Namespace) -> bool:
 
 def _checked_origin(arguments: argparse.Namespace) -> str:
     """What the source is. All that can be refused early is refused here, before minutes of work."""
-    from onnx_sparse.cli.feeds import read_files
-    from onnx_sparse.cli.files.new_file import check_writable
+    from onnx_sparse.commands.feeds import read_files
+    from onnx_sparse.files.new_file import check_writable
 
     source: Path = arguments.source
     _refuse_other_files(source)
     if source.is_file() and source.name == "saved_model.pb" and _begins_like_a_saved_model(source):
-        raise output.CommandError(f"{source} belongs to a SavedModel; give its directory, {source.parent}")
+        raise CommandError(f"{source} belongs to a SavedModel; give its directory, {source.parent}")
     origin: str = arguments.origin or detect(source)
     ascend_options.check(origin, arguments)
-    explanation.check(origin, arguments)
+    if arguments.explain and origin == "onnx" and not arguments.fuse:
+        raise UsageError("--explain of an ONNX file is for --fuse")
     selected = arguments.tag or arguments.signature or arguments.inputs or arguments.outputs
     if origin in ("onnx", "openvino", "torch") and selected:
-        raise output.UsageError(
+        raise UsageError(
             "--tag, --signature, --inputs and --outputs are for TensorFlow's models; others have their own"
         )
     if origin != "tensorflow" and arguments.lookup_table:
-        raise output.UsageError("--lookup-table is for TensorFlow's GraphDefs")
+        raise UsageError("--lookup-table is for TensorFlow's GraphDefs")
     if origin != "torch" and arguments.no_run:
-        raise output.UsageError("--no-run is for torch's programs; other models are run with --verify")
+        raise UsageError("--no-run is for torch's programs; other models are run with --verify")
     if origin != "tensorflow" and arguments.imports:
-        raise output.UsageError("--import is for TensorFlow's models")
+        raise UsageError("--import is for TensorFlow's models")
     if arguments.opset is not None:
         _check_opset(arguments)
     written_inputs.check(arguments.write_inputs)
     if origin != "onnx" and arguments.fuse:
-        raise output.UsageError("--fuse is for ONNX files")
+        raise UsageError("--fuse is for ONNX files")
     if arguments.repair_scatter:
         _check_repairs(arguments)
     keep: list[str | Path] = []
@@ -336,13 +391,13 @@ def _checked_origin(arguments: argparse.Namespace) -> str:
     if arguments.report is not None:
         check_writable(arguments.report, keep=[*_parts(source), *read_files(arguments.verify_with)])
         if arguments.report.absolute() == arguments.output.absolute():
-            raise output.UsageError(f"--report {arguments.report}: it is the model's file; give another one")
+            raise UsageError(f"--report {arguments.report}: it is the model's file; give another one")
     return origin
 
 
 def _refuse_other_files(source: Path) -> None:
     """Refuse what does not exist, and the files of a checkpoint of TensorFlow that have no graph."""
-    missing = output.CommandError(f"{source}: no such file or directory")
+    missing = CommandError(f"{source}: no such file or directory")
     if not source.exists() and not any(source.parent.glob(f"{glob.escape(source.name)}.*")):  # a checkpoint's prefix
         raise missing
     from onnx_sparse.converters.errors import ConversionError
@@ -355,23 +410,23 @@ def _refuse_other_files(source: Path) -> None:
     try:
         refuse_other_files(source)
     except ConversionError as error:
-        raise output.CommandError(error) from error
+        raise CommandError(error) from error
 
 
 def _check_repairs(arguments: argparse.Namespace) -> None:
     if not arguments.fuse:
-        raise output.UsageError("--repair-scatter is for --fuse")
+        raise UsageError("--repair-scatter is for --fuse")
     if _is_verified(arguments):
-        raise output.UsageError("--repair-scatter changes the answers, so that --verify cannot compare with the file")
+        raise UsageError("--repair-scatter changes the answers, so that --verify cannot compare with the file")
 
 
 def _check_opset(arguments: argparse.Namespace) -> None:
-    from onnx_sparse.cli.ort_limits import find_limits
+    from onnx_sparse.commands.ort_limits import find_limits
     from onnx_sparse.schemas.function_body import BODY_OPSET
 
     newest = find_limits().opset
     if not BODY_OPSET <= arguments.opset <= newest:
-        raise output.UsageError(
+        raise UsageError(
             f"--opset {arguments.opset}: models are written in opsets from {BODY_OPSET} on, and the installed "
             f"onnx and ONNX Runtime take {newest} at most"
         )
@@ -394,9 +449,9 @@ def detect(source: Path) -> str:
     try:
         return source_of(source)
     except UnknownSourceError as error:
-        raise output.UsageError(f"{error}; use --from") from error
+        raise UsageError(f"{error}; use --from") from error
     except ConversionError as error:
-        raise output.CommandError(error) from error
+        raise CommandError(error) from error
 
 
 def _begins_like_a_saved_model(path: Path) -> bool:
@@ -405,27 +460,8 @@ def _begins_like_a_saved_model(path: Path) -> bool:
         return file.read(1) == b"\x08"
 
 
-def in_form(model: ModelProto, *, portable: bool, lower: bool, opset: int | None) -> ModelProto:
-    """A model in the form that is asked for.
-
-    Raises:
-        CommandError: It cannot have that form or opset.
-    """
-    from onnx_sparse.models import function_bodies
-    from onnx_sparse.models.opsets import in_opset
-
-    try:
-        if lower:
-            return function_bodies.lower(model, opset=opset)
-        if opset is not None:
-            model = in_opset(model, opset)
-        return function_bodies.embed_functions(model) if portable else model
-    except ValueError as error:
-        raise output.CommandError(error) from error
-
-
 def _summary(model: ModelProto) -> dict[str, Any]:
-    from onnx_sparse.cli.model_graph import nodes, opset_imports, other_domains
+    from onnx_sparse.commands.model_graph import nodes, opset_imports, other_domains
 
     placed = list(nodes(model))
     return {
@@ -439,12 +475,12 @@ def _summary(model: ModelProto) -> dict[str, Any]:
 
 
 def _show(document: dict[str, Any], *, agrees: bool) -> None:
-    from onnx_sparse.cli.files.model_file import size_text
-    from onnx_sparse.cli.model_graph import who_runs
+    from onnx_sparse.commands.model_graph import who_runs
+    from onnx_sparse.models.load_and_save import size_text
 
     if document["verification"] is not None:
-        verification.show(document["verification"])
-        verification.show_inputs(document["verified_inputs"] or {})
+        printing.show_verification(document["verification"])
+        printing.show_inputs(document["verified_inputs"] or {})
         output.write_line()
     if not agrees:
         if "report" in document:
@@ -454,9 +490,9 @@ def _show(document: dict[str, Any], *, agrees: bool) -> None:
     none = f"none: {who_runs(document['other_domains'])}"
     opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
     output.heading(f"{document['source']} -> {document['output']}")
-    output.labeled("nodes", explanation.nodes_line(document))
+    output.labeled("nodes", printing.nodes_line(document))
     output.labeled("of ours", ours or none)
-    if rules := explanation.rules_line(document):
+    if rules := printing.rules_line(document):
         output.labeled("rules", rules)
     if document["functions"]:
         output.write_line(f"  functions {document['functions']}")

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, SAVED_MODEL, make_feeds, make_rows
-from onnx_sparse.cli.termination import termination_raised
+from onnx_sparse.commands import Progress
+from onnx_sparse.errors import FAILED, CommandError, printable
+from onnx_sparse.files.termination import termination_raised
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -69,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, run and compare."""
-    from onnx_sparse.cli.model_graph import nodes
+    from onnx_sparse.commands.model_graph import nodes
 
     with termination_raised(), tempfile.TemporaryDirectory(prefix="onnx_sparse_demo_") as scratch:
         folder = _folder(arguments.keep) if arguments.keep else Path(scratch)
@@ -99,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         output.write_json(document)
     else:
         _show(document, len(shown.model.graph.node))
-    return output.DONE if same else output.FAILED
+    return output.DONE if same else FAILED
 
 
 def load_recorded() -> _Demonstration:
@@ -117,7 +119,7 @@ def _has_tensorflow() -> bool:
     return importlib.util.find_spec("tensorflow") is not None
 
 
-def _run_tensorflow(saved_model: Path, progress: output.Progress) -> _Demonstration:
+def _run_tensorflow(saved_model: Path, progress: Progress) -> _Demonstration:
     from importlib.metadata import version
 
     from onnx_sparse.cli.demo.tensorflow_model import save_model
@@ -127,13 +129,13 @@ def _run_tensorflow(saved_model: Path, progress: output.Progress) -> _Demonstrat
     return _Demonstration(saved_model, model, answers, version("tensorflow"), recorded=False)
 
 
-def _converted(saved_model: Path, progress: output.Progress | None = None) -> ModelProto:
+def _converted(saved_model: Path, progress: Progress | None = None) -> ModelProto:
     from onnx_sparse.converters import ConversionError, tensorflow
 
     try:
         return tensorflow.convert(saved_model, progress=progress)
     except ConversionError as error:
-        raise output.CommandError(error) from error
+        raise CommandError(error) from error
 
 
 def _run(model: ModelProto) -> Arrays:
@@ -157,18 +159,18 @@ def _folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise output.CommandError(f"cannot make the directory {path}: {error.strerror or error}") from error
+        raise CommandError(f"cannot make the directory {path}: {error.strerror or error}") from error
     own = [name for name in (_INPUTS, _ROWS, _SAVED_MODEL) if (path / name).exists()]
     if own and not (path / _MODEL).exists():  # the files of an earlier demo are replaced
-        raise output.CommandError(f"{path / own[0]} exists and is not from a demo; give --keep another folder")
+        raise CommandError(f"{path / own[0]} exists and is not from a demo; give --keep another folder")
     return path
 
 
 def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
     """Write the model and its inputs; returns the paths of everything kept."""
-    from onnx_sparse.cli.files.array_file import save_npz
-    from onnx_sparse.cli.files.model_file import save_model
-    from onnx_sparse.cli.files.new_file import new_file
+    from onnx_sparse.files.array_file import save_npz
+    from onnx_sparse.files.new_file import new_file
+    from onnx_sparse.models.load_and_save import save_model
 
     model_path, inputs_path, rows_path = folder / _MODEL, folder / _INPUTS, folder / _ROWS
     save_model(shown.model, model_path)
@@ -209,7 +211,7 @@ def _show(document: dict[str, Any], node_count: int) -> None:
     output.write_line()
     _show_verdict(document)
     if document["kept"]:
-        model, inputs, rows_file, saved_model = (shlex.quote(output.printable(path)) for path in document["kept"])
+        model, inputs, rows_file, saved_model = (shlex.quote(printable(path)) for path in document["kept"])
         output.write_line()
         output.write_line("Try them:")
         output.write_line(f"  onnx-sparse inspect {model}")

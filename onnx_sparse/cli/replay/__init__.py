@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.cli import ascend_options, output
+from onnx_sparse.cli import output
+from onnx_sparse.commands import ascend_options
+from onnx_sparse.errors import CommandError, printable
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.ascend.atb.comparison import Comparison
@@ -66,7 +68,7 @@ def _tolerance(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay the layers."""
-    from onnx_sparse.cli.runnable_backends import chosen_backend
+    from onnx_sparse.commands.runnable_backends import chosen_backend
     from onnx_sparse.converters import ConversionError
     from onnx_sparse.converters.ascend.atb.handlers import Choices
     from onnx_sparse.converters.ascend.atb.operation import OperationRunner
@@ -75,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not arguments.dump.is_dir():
         reason = "a file; give the dump's folder" if arguments.dump.exists() else "no such directory"
-        raise output.CommandError(f"{arguments.dump}: {reason}")
+        raise CommandError(f"{arguments.dump}: {reason}")
     backend = chosen_backend(arguments.backend)
     runner = OperationRunner(Choices(arguments.fill_value, arguments.fp16_overflow), backend)
     replays: list[Replay] = []
@@ -84,11 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             found = find_runs(arguments.dump, arguments.layer)
         except ConversionError as error:
-            raise output.CommandError(error) from error
+            raise CommandError(error) from error
         for position, layer in enumerate(found.runs, 1):
             progress(f"running {_label(layer)} ({position} of {len(found.runs)})")
             try:
-                replays.append(replay(layer, runner, tolerance=arguments.tolerance, chain=arguments.chain))
+                settings = {"tolerance": arguments.tolerance, "chain": arguments.chain, "others": found.runs}
+                replays.append(replay(layer, runner, **settings))
             except ConversionError as error:  # the other layers are still run
                 not_run[_label(layer)] = _reason(layer.graph.name, error)
     document = {
@@ -134,7 +137,7 @@ def _check(replays: list[Replay], document: dict[str, Any]) -> None:
     differing = [(r, c) for r in replays for c in r.comparisons if not c.ok]
     if differing:
         first_layer, first = differing[0]
-        raise output.CommandError(
+        raise CommandError(
             f"{len(differing)} of {compared} tensors differ; the first in execution order is {first.tensor} of "
             f"{first.operation} in {_label(first_layer.run)}",
             details=document,
@@ -142,7 +145,7 @@ def _check(replays: list[Replay], document: dict[str, Any]) -> None:
         )
     if failed and not document["not_run"] and len(lines) == 1:
         ((replayed, outcome),) = failed
-        raise output.CommandError(
+        raise CommandError(
             f"{_label(replayed.run)}: {outcome.operation} ({outcome.op_type}) {_as_predicate(outcome.reason)}",
             details=document,
         )
@@ -150,14 +153,12 @@ def _check(replays: list[Replay], document: dict[str, Any]) -> None:
         count, layers = len(failed), len(document["not_run"])
         parts = [f"{count} operation{'s' if count > 1 else ''} failed"] if count else []
         parts += [f"{layers} layer{'s were' if layers > 1 else ' was'} not run"] if layers else []
-        raise output.CommandError(
-            f"{' and '.join(parts)}; {compared} tensors agree", details=document, lines=_first(lines)
-        )
+        raise CommandError(f"{' and '.join(parts)}; {compared} tensors agree", details=document, lines=_first(lines))
     if not compared:
         reasons = [
             f"{_label(r.run)}: {o.operation} ({o.op_type}): {o.reason}" for r in replays for o in r.outcomes if o.reason
         ]
-        raise output.CommandError("nothing was compared", details=document, lines=_first(reasons))
+        raise CommandError("nothing was compared", details=document, lines=_first(reasons))
 
 
 def _first(lines: list[str]) -> list[str]:
@@ -234,9 +235,9 @@ def _show(replays: list[Replay], document: dict[str, Any]) -> None:
     if is_short and len(bad) > _MOST_TABLES:
         output.write_line(f"\n{len(bad) - _MOST_TABLES} more layers differ; see one with --layer, or all with --json")
     for note in document["notes"]:
-        output.write_line(f"note: {output.printable(note)}")
+        output.write_line(f"note: {printable(note)}")
     for left in document["left_out"]:
-        output.write_line(f"skipped: {output.printable(left)}")
+        output.write_line(f"skipped: {printable(left)}")
 
 
 def _show_summary(replays: list[Replay]) -> None:
@@ -257,7 +258,7 @@ def _show_layer(replayed: Replay) -> None:
     columns = ["operation", "tensor", "type", "shape", ">max abs", ">max rel", ">cosine", "verdict", "note"]
     output.table(columns, rows, styles=_STYLES)
     for note in _notes(replayed):
-        output.write_line(f"note: {output.printable(note)}")
+        output.write_line(f"note: {printable(note)}")
 
 
 def _row(comparison: Comparison) -> list[str]:

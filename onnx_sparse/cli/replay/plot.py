@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx_sparse.cli import output
+from onnx_sparse.errors import CommandError
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.ascend.atb.replay import Outcome
@@ -39,7 +39,7 @@ def write_plot(path: Path, layers: Sequence[tuple[str, Sequence[Outcome]]]) -> N
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise output.CommandError(f"{path} cannot be written: {error.strerror}") from error
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def plot(layers: Sequence[tuple[str, Sequence[Outcome]]]) -> str:

@@ -12,9 +12,7 @@ Exit status 3: more than --max-bad-rows rows could not be scored.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,17 +21,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
-from onnx_sparse.cli.named_values import named_values
-from onnx_sparse.cli.output import CommandError, UsageError
 from onnx_sparse.cli.watch import Tell, watched
-from onnx_sparse.installation import install_command
+from onnx_sparse.commands.score_files import Watch, score_files
+from onnx_sparse.errors import CommandError
 
 if TYPE_CHECKING:
-    from onnx_sparse.arrow import Scorer
-    from onnx_sparse.cli.score.local_engine import Outcome
-    from onnx_sparse.cli.score.places import Place
-    from onnx_sparse.cli.score.row_sources import Source
-    from onnx_sparse.cli.score.score_file import Job
+    from onnx_sparse.scoring.row_sources import Source
 
 NAME = "score"
 SUMMARY = "run a model on files of rows"
@@ -152,109 +145,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _score(arguments: argparse.Namespace, doing: Tell) -> int:
-    return _end(arguments, score_files(arguments, doing))
+    with _logging(arguments):
+        return _end(arguments, score_files(arguments, doing, _Shown(quiet=arguments.json or arguments.quiet)))
 
 
-def score_files(arguments: argparse.Namespace, doing: Tell) -> dict[str, Any]:
-    """Score the files that arguments ask for; returns what `--json` says.
+class _Shown(Watch):
+    """Says on stderr what happens meanwhile."""
 
-    Raises:
-        CommandError: Nothing can be scored. Files that cannot be read are in what is returned.
-    """
-    try:
-        from onnx_sparse.arrow import Scorer
-        from onnx_sparse.cli.files.new_file import remove_all_abandoned
-        from onnx_sparse.cli.ort_errors import ort_message
-        from onnx_sparse.cli.score.places import place_of
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
 
-        score_all = _engine(arguments.engine)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRAS:
-            raise
-        what = "score" if package == "pyarrow" else f"score --engine {arguments.engine}"
-        raise CommandError(f"{what} needs {package}: {install_command(_EXTRAS[package])}") from None
-    columns = named_values(arguments.columns, "FEATURE=COLUMN", "--columns")
-    model = _model_digest(arguments.model)
-    out = place_of(arguments.output)
-    jobs = _jobs(arguments, out, model)
-    if not out.store and not _is_file(out):
-        Path(out.path).mkdir(parents=True, exist_ok=True)
-    left = [job for job in jobs if not (arguments.resume and job.is_done())]
-    # Also where nothing is written any more.
-    remove_all_abandoned(Path(job.target.path) for job in jobs if not job.target.store)
-    if not (arguments.resume or arguments.overwrite):
-        existing = next((job for job in left if job.exists()), None)
-        if existing is not None:
-            bad = existing.first_bad()
-            raise CommandError(
-                f"{existing.target} is there already{f' ({bad})' if bad else ''}; --resume leaves what is whole, "
-                "--overwrite replaces it"
-            )
-    scorer = Scorer(
-        arguments.model,
-        columns=columns,
-        keep=_kept(arguments),
-        outputs=arguments.outputs,
-        backend=arguments.backend,
-        check_rows=False,
-    )
-    try:
-        known = scorer.features  # before any process is started
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-    except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        raise CommandError(f"{arguments.model} does not load: {ort_message(error)}") from error
-    if unknown := [name for name in columns if name not in known]:
-        raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
-    depends = _dependence(scorer, left)
-    if depends is not None and arguments.dependent_rows == "refuse":
-        raise CommandError(
-            f"{depends}, so the scores would change with --batch-rows and with how files are split; --dependent-rows "
-            "alone runs the model on each row by itself, --dependent-rows batch on batches as they come"
-        )
-    bad_folder = (out.parent if _is_file(out) else out) / "_bad"
-    return {"rows_depend": depends, "bad_rows": str(bad_folder)} | _describe(
-        arguments, jobs, left, lambda tell: score_all(scorer, left, arguments.workers, tell), doing
-    )
+    def note(self, text: str) -> None:
+        output.write_error(f"onnx-sparse: note: {text}")
 
+    @contextmanager
+    def rows(self, sources: Sequence[Source]) -> Iterator[Callable[[int, int], None]]:
+        log = _Log(len(sources), time.monotonic)
+        with _progress(sources, quiet=self._quiet) as show:
 
-def _describe(
-    arguments: argparse.Namespace,
-    jobs: Sequence[Job],
-    left: Sequence[Job],
-    score_all: Callable[[Callable[[int], None]], Iterator[tuple[Job, Outcome]]],
-    doing: Tell,
-) -> dict[str, Any]:
-    """Score the files, and say what became of each."""
-    begun = time.monotonic()
-    files: list[dict[str, Any]] = []
-    failed: list[dict[str, str]] = []
-    doing(f"scoring, 0 of {len(left)} files done")
-    with _logging(arguments), _progress([job.source for job in left], quiet=arguments.json or arguments.quiet) as show:
-        log = _Log(len(left), time.monotonic)
+            def tell(rows: int, files: int) -> None:
+                show(rows)
+                log.tell(rows, files)
 
-        def tell(rows: int) -> None:
-            show(rows)
-            log.tell(rows, len(files) + len(failed))
-
-        for job, done in score_all(tell):
-            if isinstance(done, CommandError):
-                failed.append({"rows": str(job.source), "error": str(done)})
-                _LOG.debug("%s", done)
-            else:
-                files.append({"rows": str(job.source), "scores": str(job.target), "count": done.rows, "bad": done.bad})
-                _LOG.debug("%s: %s rows, %s bad", job.source, f"{done.rows:,}", f"{done.bad:,}")
-            doing(f"scoring, {len(files)} of {len(left)} files done")
-    scored = {id(job) for job in left}
-    return {
-        "files": files,
-        "failed": failed,
-        "skipped": [str(job.target) for job in jobs if id(job) not in scored],
-        "rows": sum(file["count"] for file in files),
-        "bad": sum(file["bad"] for file in files),
-        "seconds": round(time.monotonic() - begun, 3),
-    }
+            yield tell
 
 
 def _end(arguments: argparse.Namespace, described: dict[str, Any]) -> int:
@@ -279,153 +192,6 @@ def _end(arguments: argparse.Namespace, described: dict[str, Any]) -> int:
     if arguments.json:
         output.write_json(described)
     return output.DONE
-
-
-def _dependence(scorer: Scorer, jobs: Sequence[Job]) -> str | None:
-    """Why scores would change with how rows are split: tried with generated rows, and with some of the first file."""
-    from onnx_sparse.cli.score.score_file import first_rows
-
-    rows = first_rows(scorer, jobs[0], _TRIED) if jobs else None
-    try:
-        return scorer.dependence(rows)
-    except ValueError:  # a column is missing: said when the file is scored
-        return scorer.dependence()
-
-
-def _model_digest(path: Path) -> str:
-    """What tells a model, with its data beside it, from others.
-
-    Raises:
-        CommandError: It is no model, or has nodes of our domain that this version does not know.
-    """
-    from onnx_sparse.cli.check import refuse_domain_errors
-    from onnx_sparse.cli.files.external_data import data_file
-    from onnx_sparse.cli.files.model_file import existing_file, load_model
-    from onnx_sparse.cli.score.places import Place
-    from onnx_sparse.models.graphs import all_tensors
-    from onnx_sparse.models.model_files import is_ort_format
-
-    with existing_file(path).open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-        file.seek(0)
-        if is_ort_format(file.read(8)):  # only a session reads it
-            return digest.hexdigest()
-    model = load_model(path)
-    refuse_domain_errors(model, path)
-    for data in sorted({data for data in (data_file(path, tensor) for tensor in all_tensors(model)) if data}):
-        digest.update(Place(str(data)).identity().encode() if data.exists() else b"")
-    return digest.hexdigest()
-
-
-def _engine(name: str) -> Callable[..., Iterator[tuple[Job, Outcome]]]:
-    """What scores files: see `scoring.score_all`."""
-    if name == "ray":
-        from onnx_sparse.cli.score.ray_engine import score_all
-    elif name == "spark":
-        import pyspark  # noqa: F401  # else it is its py4j that is missing
-
-        from onnx_sparse.cli.score.spark_engine import score_all
-    else:
-        from onnx_sparse.cli.score.local_engine import score_all
-    return score_all
-
-
-def _kept(arguments: argparse.Namespace) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*arguments.keep, *arguments.partition_by]))
-
-
-def _is_file(out: Place) -> bool:
-    """Whether OUT is a file, not a folder of files."""
-    return out.path.lower().endswith(".parquet") and not out.is_folder()
-
-
-def _jobs(arguments: argparse.Namespace, out: Place, model: str) -> list[Job]:
-    import json
-
-    import onnxruntime
-
-    from onnx_sparse.cli.score.row_files import kind_of
-    from onnx_sparse.cli.score.row_sources import sources_of
-    from onnx_sparse.cli.score.score_file import Job
-    from onnx_sparse.version import __version__
-
-    if len(arguments.csv_delimiter) != 1:
-        raise UsageError(f"--csv-delimiter {arguments.csv_delimiter!r} is not one character")
-    sources, foreign = sources_of(arguments.rows, lambda name: bool(kind_of(name)), out)
-    if foreign:
-        names = f"{foreign[0]}" + f" and {len(foreign) - 1} more" * (len(foreign) > 1)
-        output.write_error(f"onnx-sparse: note: passed over what holds no rows: {output.printable(names)}")
-    if _is_file(out) and (len(sources) > 1 or arguments.partition_by):
-        what = "--partition-by makes folders" if arguments.partition_by else f"there are {len(sources)} files of rows"
-        raise UsageError(f"{out} is one file, and {what}; give a folder")
-    decisive = ("columns", "outputs", "on_bad_row", "column_type", "csv_delimiter", "batch_rows", "dependent_rows")
-    options = {name: getattr(arguments, name) for name in (*decisive, "backend", "partition_by")}
-    versions = {"model": model, "onnx_sparse": __version__, "onnxruntime": onnxruntime.__version__}
-    given = json.dumps({**options, "keep": _kept(arguments), **versions}, sort_keys=True)
-    asked = _asked_types(arguments)
-    jobs: dict[Place, Job] = {}
-    for source in sources:
-        target, bad = _targets(source, out, partitioned=bool(arguments.partition_by))
-        if target in jobs:
-            raise UsageError(f"{jobs[target].source} and {source} would both become {target}")
-        if _is_same(source.place, target):
-            raise UsageError(f"{source} would be replaced by its scores; give another folder")
-        jobs[target] = Job(
-            source,
-            target,
-            given,
-            bad,
-            arguments.on_bad_row == "skip",
-            arguments.batch_rows,
-            _kept(arguments),
-            asked,
-            arguments.csv_delimiter,
-            tuple(arguments.partition_by),
-            arguments.dependent_rows == "alone",
-        )
-    return list(jobs.values())
-
-
-def _asked_types(arguments: argparse.Namespace) -> dict[str, Any]:
-    import pyarrow as pa
-
-    found = {}
-    for name, text in named_values(arguments.column_type, "COLUMN=TYPE", "--column-type").items():
-        if name not in _kept(arguments):
-            raise UsageError(f"--column-type {name}={text}: the column is not kept; --keep {name} keeps it")
-        try:
-            found[name] = pa.type_for_alias(text)
-        except ValueError:
-            raise UsageError(
-                f"--column-type {name}={text}: no such type; int64, float64, string, bool, date32 and "
-                "timestamp[us] are some"
-            ) from None
-    return found
-
-
-def _targets(source: Source, out: Place, *, partitioned: bool) -> tuple[Place, Place]:
-    """The file of the scores, and that of the rows that have none."""
-    from onnx_sparse.cli.score.row_files import stem_of
-
-    if _is_file(out):
-        return out, out.parent / "_bad" / out.name
-    relative = PurePosixPath(source.relative)
-    name = f"{stem_of(relative.name)}.parquet"
-    if partitioned:
-        if len(relative.parts) > 1:  # files of one name in several folders may go to one
-            digest = hashlib.sha256(os.fsencode(str(relative.parent))).hexdigest()[:8]
-            name = f"{stem_of(relative.name)}-{digest}.parquet"
-        return out / name, out / "_bad" / name
-    return out / relative.parent / name, out / "_bad" / relative.parent / name
-
-
-def _is_same(source: Place, target: Place) -> bool:
-    if source.store or target.store:
-        return source == target
-    return os.path.exists(target.path) and os.path.samefile(target.path, source.path)
-
-
-# --- What is said meanwhile -------------------------------------------------------------------------------------------
 
 
 class _Log:
@@ -467,7 +233,7 @@ def _logging(arguments: argparse.Namespace) -> Iterator[None]:
 @contextmanager
 def _progress(sources: Sequence[Any], *, quiet: bool) -> Iterator[Any]:
     """A bar with rows per second and the time that is left, on a terminal."""
-    from onnx_sparse.cli.score.row_files import count_of
+    from onnx_sparse.scoring.row_files import count_of
 
     if quiet or not sys.stderr.isatty():
         yield lambda rows: None

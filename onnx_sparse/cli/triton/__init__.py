@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.watch import watched
+from onnx_sparse.commands import Progress
+from onnx_sparse.errors import CommandError, UsageError, printable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -67,18 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
     for option, least in (("max_batch_size", 0), ("max_queue_delay", 0), ("instances", 1), ("threads", 1)):
         value = getattr(arguments, option)
         if value is not None and not least <= value < 2**31:
-            raise output.UsageError(f"--{option.replace('_', '-')} {value}: it is from {least} on")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: it is from {least} on")
     name = arguments.model.stem if arguments.name is None else arguments.name
     if not name or name.startswith(".") or any(c in "/\\" or not c.isprintable() for c in name):
-        raise output.UsageError(f"{name!r} cannot be the name of a model; --name gives another")
+        raise UsageError(f"{name!r} cannot be the name of a model; --name gives another")
     return watched(lambda tell: _run(arguments, name, tell))
 
 
-def _run(arguments: argparse.Namespace, name: str, tell: output.Progress) -> int:
-    from onnx_sparse.cli.check import refuse_domain_errors
-    from onnx_sparse.cli.files.model_file import load_model
-    from onnx_sparse.cli.files.new_folder import new_parts
-    from onnx_sparse.cli.forms import DOMAIN_FORM, form_of
+def _run(arguments: argparse.Namespace, name: str, tell: Progress) -> int:
+    from onnx_sparse.commands.findings import refuse_domain_errors
+    from onnx_sparse.commands.forms import DOMAIN_FORM, form_of
+    from onnx_sparse.files.new_folder import new_parts
+    from onnx_sparse.models.load_and_save import load_model
 
     model = load_model(arguments.model)
     refuse_domain_errors(model, arguments.model)
@@ -112,11 +114,11 @@ def _check_folder(folder: Path, source: Path) -> None:
     from onnx_sparse.cli.triton.config import MARK
 
     if Path(os.path.realpath(source)).is_relative_to(os.path.realpath(folder)):
-        raise output.UsageError(f"cannot write {folder}: it is where this command reads {source}")
+        raise UsageError(f"cannot write {folder}: it is where this command reads {source}")
     config = folder / _CONFIG
     is_ours = config.is_file() and config.read_bytes().startswith(MARK.encode())
     if folder.is_dir() and not is_ours and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-        raise output.CommandError(f"cannot write {folder}: it has other files; remove them, or choose another --name")
+        raise CommandError(f"cannot write {folder}: it has other files; remove them, or choose another --name")
 
 
 def _features(model: ModelProto, source: Path) -> Features:
@@ -125,11 +127,11 @@ def _features(model: ModelProto, source: Path) -> Features:
     try:
         known = features(model)
     except ValueError as error:
-        raise output.CommandError(f"{source}: {error}") from error
+        raise CommandError(f"{source}: {error}") from error
     for feature in known.values():
         if feature.kind == "example":
-            raise output.CommandError(
-                f"feature {output.printable(feature.name)} is serialized messages, which Triton cannot hand over: its "
+            raise CommandError(
+                f"feature {printable(feature.name)} is serialized messages, which Triton cannot hand over: its "
                 "ONNX Runtime backend ends each string at its first byte 0, and messages have many"
             )
     return known
@@ -139,14 +141,14 @@ def _library() -> Path:
     from onnx_sparse.sessions.runtime import get_library_path
 
     if sys.platform != "linux":
-        raise output.CommandError(
+        raise CommandError(
             "Triton needs the native library for Linux, which this installation does not have: run the command on "
             "Linux, or on a model of `onnx-sparse convert --portable`, which needs none"
         )
     try:
         return Path(get_library_path())
     except FileNotFoundError as error:
-        raise output.CommandError(
+        raise CommandError(
             "the model needs the native library, which this installation does not have; a model of "
             "`onnx-sparse convert --portable` needs none"
         ) from error
@@ -154,9 +156,9 @@ def _library() -> Path:
 
 def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | None, list[str]]:
     """Why requests are not batched, if they are not, and notes for the user."""
-    from onnx_sparse.cli.ort_errors import ort_message
     from onnx_sparse.cli.triton.batching import obstacle
     from onnx_sparse.rows.row_independence import UNTRIED, try_rows
+    from onnx_sparse.sessions.ort_errors import ort_message
     from onnx_sparse.sessions.runtime import InferenceSession
 
     if not arguments.max_batch_size:
@@ -164,7 +166,7 @@ def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | Non
     try:
         session = InferenceSession(arguments.model, _quiet_options(), providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class
-        raise output.CommandError(f"{arguments.model} cannot be opened: {ort_message(error)}") from error
+        raise CommandError(f"{arguments.model} cannot be opened: {ort_message(error)}") from error
     reason = obstacle(session, known)
     if reason is not None:
         return reason, []
@@ -183,9 +185,9 @@ def _write(
     library: Path | None,
 ) -> dict[str, Any]:
     """Write the files, and read from the model what Triton will: the inputs and outputs that ONNX Runtime says."""
-    from onnx_sparse.cli.files.model_file import save_model
     from onnx_sparse.cli.triton.batching import take_row_lengths
     from onnx_sparse.cli.triton.config import Batching, config_text, model_config
+    from onnx_sparse.models.load_and_save import save_model
 
     lengths = take_row_lengths(model, known) if batched else {}
     _state_ranks(model)
@@ -221,7 +223,7 @@ def _state_ranks(model: ModelProto) -> None:
     Raises:
         CommandError: The shape of an input or output is not known.
     """
-    from onnx_sparse.cli.model_graph import infer_types, required_inputs
+    from onnx_sparse.commands.model_graph import infer_types, required_inputs
 
     unknown = [value for value in model.graph.output if not value.type.tensor_type.HasField("shape")]
     if unknown:
@@ -231,8 +233,8 @@ def _state_ranks(model: ModelProto) -> None:
     for role, values in (("input", required_inputs(model)), ("output", model.graph.output)):
         for value in values:
             if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
-                raise output.CommandError(
-                    f"the model does not say how many dimensions {role} {output.printable(value.name)} has; Triton "
+                raise CommandError(
+                    f"the model does not say how many dimensions {role} {printable(value.name)} has; Triton "
                     "must know it"
                 )
 
@@ -241,7 +243,7 @@ def _opened(path: Path, library: Path | None) -> Any:
     """A session as Triton opens it: none of our Python code has a part in it."""
     import onnxruntime
 
-    from onnx_sparse.cli.ort_errors import ort_message
+    from onnx_sparse.sessions.ort_errors import ort_message
 
     options = _quiet_options()
     try:
@@ -249,7 +251,7 @@ def _opened(path: Path, library: Path | None) -> Any:
             options.register_custom_ops_library(str(library))
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class
-        raise output.CommandError(f"ONNX Runtime refuses the model for Triton: {ort_message(error)}") from error
+        raise CommandError(f"ONNX Runtime refuses the model for Triton: {ort_message(error)}") from error
 
 
 def _quiet_options() -> Any:
@@ -262,14 +264,14 @@ def _quiet_options() -> Any:
 
 
 def _show(document: dict[str, Any], folder: Path) -> None:
-    from onnx_sparse.cli.files.model_file import size_text
+    from onnx_sparse.models.load_and_save import size_text
 
     config = document["config"]
     rows = config["max_batch_size"]
     reason = document["not_batched_because"]
     batches = f"up to {rows} rows" if rows else f"none: {reason}"
     output.heading(f"{document['model']} -> {folder}")
-    output.write_line(f"  batches   {output.printable(batches)}")
+    output.write_line(f"  batches   {printable(batches)}")
     output.write_line(f"  library   {document['library'] or 'none: the model has standard operators or their bodies'}")
     output.write_line(f"  size      {size_text(document['size'])}")
     for note in document.get("notes", ()):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_sparse.cli.output import CommandError, printable
+from onnx_sparse.errors import CommandError, printable
 
 #: The first line of a configuration, by which one of our own is recognized.
 MARK = "# Written by onnx-sparse triton."

@@ -10,7 +10,7 @@ from onnx_sparse.converters.errors import Unsupported
 #: How and with whom tensors are exchanged, which a single rank does not.
 _IGNORED = ("rank", "rankRoot", "backend", "commMode", "rankTableFile", "commDomain", "allReduceType")
 _DEFAULTS = {"quantType": -1, "outDataType": -1}
-_RANKS = "several ranks: a dump has the tensors of one"
+_RANKS = "several ranks in a converted model; `replay` computes them from the dump of all ranks"
 
 
 @handles("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", to="Identity", exact=True, lacks=_RANKS,
@@ -39,4 +39,4 @@ def linear_parallel(node: Node, emit: Emitter) -> Results:
 def _check_alone(node: Node) -> None:
     ranks = node.params.integer("rankSize", 0)
     if ranks != 1:
-        raise Unsupported(f"it exchanges tensors between {ranks} ranks, and a dump has one")
+        raise Unsupported(f"it exchanges tensors between {ranks} ranks, and a model is of one")

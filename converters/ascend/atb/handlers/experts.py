@@ -14,7 +14,7 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.quantization import dynamic_symmetric
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment
+from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_by_segment
 
 
 @handles("Gating", to="TopK, Gather, UnsortedSegmentSum, CumSum", exact=True)

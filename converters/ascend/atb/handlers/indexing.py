@@ -10,8 +10,8 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, h
 from onnx_sparse.converters.ascend.attention import numbers
 from onnx_sparse.converters.ascend.compositions import one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
-from onnx_sparse.converters.writing.gathering import gathered
-from onnx_sparse.converters.writing.segment_reductions import scattered
+from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 
 _REDUCTIONS = {"NONE": 0, "ADD": 1}
 _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}

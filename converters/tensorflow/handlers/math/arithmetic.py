@@ -7,8 +7,8 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.writing import division
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import division
 from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 _NUMBERS = ("all numbers",)

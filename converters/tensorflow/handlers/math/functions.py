@@ -10,7 +10,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.special_functions import inverse_error
+from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name
 
 _NUMBERS = ("all numbers",)

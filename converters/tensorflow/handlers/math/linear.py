@@ -7,9 +7,9 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.einsum import einsum
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.inverse import LIMITS, inverse
+from onnx_sparse.converters.writing.lowering.einsum import einsum
+from onnx_sparse.converters.writing.lowering.inverse import LIMITS, inverse
 
 _NUMBERS = ("all numbers",)
 

@@ -9,7 +9,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.segment_reductions import scattered
+from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 from onnx_sparse.schemas.declaration import HALF_FLOATS, NUMBERS
 
 _NUMBERS = ("all numbers",)

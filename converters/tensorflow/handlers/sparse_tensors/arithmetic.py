@@ -19,7 +19,7 @@ from onnx_sparse.converters.writing.coordinates import (
     valid_indices,
 )
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment, scattered
+from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_by_segment, scattered
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's order differs"

@@ -18,7 +18,7 @@ from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-from onnx_sparse.converters.writing.fourier import real_of_half
+from onnx_sparse.converters.writing.lowering.fourier import real_of_half
 
 Function = Callable[..., Value]
 

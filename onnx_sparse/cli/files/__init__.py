@@ -1,1 +1,0 @@
-"""The files that commands read and write: a file is written next to its name, then renamed."""

@@ -1,0 +1,213 @@
+"""The embedding tables of a model, and other values for them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.commands import Progress
+from onnx_sparse.errors import CommandError, printable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from onnx import ModelProto, NodeProto, TensorProto
+
+    Array = np.ndarray[Any, Any]
+
+#: How often tables are replaced again in a model that other processes replace meanwhile.
+_ATTEMPTS = 100
+
+
+@dataclass
+class Table:
+    """An initializer that lookups read.
+
+    Attributes:
+        tensor: It.
+        readers: The operators and names of the nodes that read it.
+        bits: The size of its integers, if it is quantized.
+        scale_bias: The name of the tensor with their scales and biases.
+    """
+
+    tensor: TensorProto
+    readers: list[tuple[str, str]] = field(default_factory=list)
+    bits: int = 0
+    scale_bias: str = ""
+
+
+def tables_of(model: ModelProto) -> list[Table]:
+    """The tables of the main graph: what our lookups read as `emb_table`, and matrices that Gather reads."""
+    from onnx_sparse.commands.model_graph import nodes
+    from onnx_sparse.schemas import quantized_embedding
+
+    initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+    found: dict[str, Table] = {}
+    for placed in nodes(model):
+        name = placed.node.input[0] if placed.node.input else ""
+        tensor = initializers.get(name)
+        if tensor is None:
+            continue
+        is_lookup = placed.op is not None and placed.op.inputs[0].name == "emb_table"
+        if is_lookup or (placed.node.op_type == "Gather" and not placed.is_ours and len(tensor.dims) > 1):
+            table = found.setdefault(name, Table(tensor))
+            table.readers.append((placed.operator, placed.label))
+            if placed.op is not None and placed.op.name in quantized_embedding.FAMILY.names:
+                table.bits, table.scale_bias = _bits(placed.node), placed.node.input[1]
+    return list(found.values())
+
+
+def _bits(node: NodeProto) -> int:
+    return next((int(a.s) for a in node.attribute if a.name == "bits"), 8)
+
+
+def replace_tables(source: Path, path: Path, files: dict[str, Path]) -> None:
+    """Write a model with the arrays of files for some of its tables.
+
+    Where another process replaces the model meanwhile, what it has written is read and changed: neither loses a table.
+    """
+    from onnx_sparse.files.new_file import ChangedError, check_writable, state_of
+    from onnx_sparse.models.load_and_save import load_model
+
+    load_model(source)  # first its faults, then those of the paths
+    check_writable(path, keep=files.values())
+    in_place = path.exists() and path.samefile(source)
+    for attempt in range(_ATTEMPTS):
+        state = state_of(source)
+        try:
+            _write_replaced(load_model(source), source, path, files, state if in_place else None)
+        except ChangedError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _write_replaced(
+    model: ModelProto, source: Path, path: Path, files: dict[str, Path], made_from: tuple[int, ...] | None
+) -> None:
+    from onnx_sparse.models.external_data import location, write_model
+    from onnx_sparse.models.load_and_save import serializer
+
+    initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+    tables = {table.tensor.name: table for table in tables_of(model)}
+    moved: list[tuple[TensorProto, Any]] = []
+    for name, file in files.items():
+        if name not in initializers:
+            there = ", ".join(map(printable, tables)) or "none"
+            raise CommandError(f"{source} has no table {printable(name)}; its tables are {there}")
+        table = tables.get(name, Table(initializers[name]))
+        for tensor_name, content in _contents(table, file, initializers).items():
+            tensor = initializers[tensor_name]
+            if location(tensor):
+                moved.append((tensor, content))
+            else:
+                _put(tensor, content)
+    read_from = source if made_from is None else None
+    write_model(model, path, serializer(path), contents=moved or None, read_from=read_from, made_from=made_from)
+
+
+def _put(tensor: TensorProto, content: Any) -> None:
+    for typed in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"):
+        tensor.ClearField(typed)
+    tensor.raw_data = bytes(content)
+
+
+def _contents(table: Table, file: Path, initializers: dict[str, TensorProto]) -> dict[str, Any]:
+    """The new bytes of a table, and of its scales and biases, by the names of their tensors.
+
+    Raises:
+        CommandError: The file has an array of another type or shape.
+    """
+    import numpy as np
+
+    from onnx_sparse.files.array_file import read_npy
+    from onnx_sparse.models.quantization import quantized_rows, rounded_rows
+    from onnx_sparse.schemas.declaration import numpy_dtype
+
+    tensor, array = table.tensor, np.asarray(read_npy(file, mapped=True), order="C")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    name, dtype, shape = tensor.name, np.dtype(numpy_dtype(tensor.data_type)), tuple(tensor.dims)
+    types = [dtype.name]
+    try:
+        if table.bits:
+            whole = (shape[0], shape[1] * 8 // table.bits)
+            types.append(f"float32 {list(whole)}")
+            scale_bias = initializers.get(table.scale_bias)
+            if array.dtype == np.float32 and array.shape == whole:
+                if scale_bias is None or tuple(scale_bias.dims) != (shape[0], 1, 2):
+                    raise CommandError(
+                        f"table {printable(name)} has no scale and bias for each row, into which it could be "
+                        "quantized: replace its integers, scales and biases"
+                    )
+                integers, scales = quantized_rows(name, array, table.bits)
+                return {name: _bytes(integers), table.scale_bias: _bytes(scales)}
+        elif dtype.name in ("float16", "bfloat16"):
+            types.append("float32")
+            if array.dtype == np.float32 and array.shape == shape:
+                return {name: _bytes(rounded_rows(name, array, dtype))}
+    except ValueError as error:
+        raise CommandError(f"{file}: {error}") from error
+    if (array.dtype, array.shape) != (dtype, shape):
+        raise CommandError(
+            f"{file} is {array.dtype.name} {list(array.shape)}; table {printable(name)} is {types[0]} "
+            f"{list(shape)}{f', and also takes {types[1]}' if types[1:] else ''}"
+        )
+    return {name: _bytes(array)}
+
+
+def _bytes(array: Array) -> memoryview:
+    import numpy as np
+
+    return memoryview(array.tobytes() if not array.size else array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+
+
+def check_files(model: ModelProto, path: Path, progress: Progress = lambda stage: None) -> None:
+    """Compare the checksums of the files beside a model.
+
+    Raises:
+        CommandError: A file has another one, or cannot be read.
+    """
+    from onnx_sparse.models.external_data import data_file, location
+    from onnx_sparse.models.graphs import all_tensors
+
+    checksums = {data_file(path, tensor): location(tensor).get("checksum") for tensor in all_tensors(model)}
+    for file, checksum in checksums.items():
+        if file is None or checksum is None:
+            continue
+        try:
+            progress(f"reading {file}")
+            with file.open("rb") as opened:
+                found = hashlib.file_digest(opened, "sha1").hexdigest()
+        except OSError as error:
+            raise CommandError(f"{file}: cannot be read: {error.strerror or error}") from error
+        if found != checksum.lower():
+            raise CommandError(f"{file} is not what {path} was written with: its SHA-1 is {found}, not {checksum}")
+
+
+def describe(table: Table, path: Path) -> dict[str, Any]:
+    """What `--json` says of a table."""
+    from onnx_sparse.commands.model_graph import type_name
+    from onnx_sparse.models.external_data import location
+    from onnx_sparse.schemas.declaration import numpy_dtype
+
+    tensor = table.tensor
+    where = location(tensor)
+    offset = where.get("offset", "0")
+    try:
+        itemsize = numpy_dtype(tensor.data_type).itemsize
+    except ValueError as error:
+        raise CommandError(f"{path}: tensor {printable(tensor.name)!r} has {error}") from None
+    return {
+        "name": printable(tensor.name),
+        "shape": list(tensor.dims),
+        "type": type_name(tensor.data_type),
+        "bits": table.bits or None,
+        "bytes": math.prod(tensor.dims) * itemsize,
+        "file": printable(where["location"]) if "location" in where else path.name,
+        "offset": int(offset) if where and offset.isdecimal() else None,
+        "checksum": where.get("checksum"),
+        "used_by": [{"operator": operator, "node": node} for operator, node in table.readers],
+    }

@@ -1,0 +1,44 @@
+"""The errors of what people ask for, and text from files as one line that a terminal can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FAILED, USAGE = 1, 2
+
+
+class CommandError(Exception):
+    """The command failed; the message is the one line that the user sees.
+
+    Attributes:
+        exit_code: The exit status of the process.
+        details: What `--json` shows beyond the message.
+        lines: Lines below the message: a list that one line cannot hold.
+    """
+
+    exit_code = FAILED
+
+    def __init__(self, message: object, *, details: Mapping[str, Any] | None = None, lines: Sequence[str] = ()) -> None:
+        super().__init__(one_line(message))
+        self.details = dict(details or {})
+        self.lines = tuple(lines)
+
+
+class UsageError(CommandError):
+    """The arguments of the command make no sense."""
+
+    exit_code = USAGE
+
+
+def printable(value: object) -> str:
+    """The text with unprintable characters escaped. Names that are not legal UTF-8 come as bytes."""
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def one_line(value: object) -> str:
+    """A message as one line."""
+    return printable(" ".join(str(value).split()))

@@ -1,0 +1,229 @@
+"""The file beside a model with the data of its tensors, which ONNX Runtime maps into memory and processes share.
+
+It is written under an unused name, never changed, and removed when the model that it is named after no longer needs it,
+unless another model in the folder does: one whose other tables were replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import mmap
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from glob import escape
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.files.new_file import (
+    ChangedError,
+    check_writable,
+    errors_of,
+    new_file,
+    only_writer,
+    part_file,
+    renamed_to_unused,
+    short_digest,
+    state_of,
+)
+from onnx_sparse.models.model_files import ONNX_SUFFIXES
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TensorProto
+
+    #: How a model is written: its bytes.
+    Serialize = Callable[[ModelProto], bytes]
+
+#: Tensors begin at multiples of this, so that they can be mapped into memory.
+_PAGE = 4096
+#: The bytes of a file's name to which ".data" and a number can be added.
+_LONGEST_STEM = 240
+
+
+def location(tensor: TensorProto) -> dict[str, str]:
+    """Where a tensor's data are, by ONNX's keys: `location`, `offset`, `length`, `checksum`; empty if in the model."""
+    is_elsewhere = tensor.data_location == tensor.EXTERNAL
+    return {entry.key: entry.value for entry in tensor.external_data} if is_elsewhere else {}
+
+
+def data_file(model: Path, tensor: TensorProto) -> Path | None:
+    """The file with a tensor's data; None if they are in the model.
+
+    Raises:
+        CommandError: The model names no file in its folder.
+    """
+    name = location(tensor).get("location")
+    if name is None:
+        return None
+    folder = Path(os.path.realpath(model)).parent
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    path = folder.joinpath(*parts)
+    if not parts or ".." in parts or not Path(os.path.realpath(path)).is_relative_to(folder):
+        raise CommandError(
+            f"{model}: tensor {printable(tensor.name)} has its data outside the model's folder, in {name}"
+        )
+    return path
+
+
+def write_model(
+    model: ModelProto,
+    path: Path,
+    serialize: Serialize,
+    *,
+    contents: Iterable[tuple[TensorProto, Any]] | None = None,
+    read_from: Path | None = None,
+    made_from: tuple[int, ...] | None = None,
+) -> int:
+    """Write a model, and beside it the data of tensors that are not in it.
+
+    Args:
+        model: The model; its tensors point to the files beside `path` afterwards.
+        path: The model's file. Files of its own that the model before had, and this one has not, are removed.
+        serialize: Returns the model's bytes.
+        contents: Tensors and the bytes of their data, which are written into a new file.
+        read_from: The file that the model is from, if it is another one. In the same folder both have the same files
+            beside them; into another folder they are copied.
+        made_from: For a model that was read from `path`: the `state_of` it then.
+
+    Returns:
+        The bytes written.
+
+    Raises:
+        ChangedError: Another process has replaced the model that this one was made from.
+        CommandError: It cannot be written, or a file beside the other model is missing; then nothing has changed.
+    """
+    check_writable(path)
+    real = Path(os.path.realpath(path))  # all files go beside the target of a link
+    size = 0
+    with errors_of(path), contextlib.ExitStack() as parts:
+        if contents is not None:
+            part, data = parts.enter_context(part_file(real))
+            places, checksum = _write_data(data, contents)
+            size = data.tell()
+            data.close()
+        # Another writer could take the name of a file that is removed here, and this one remove its file.
+        with only_writer(real.parent), contextlib.ExitStack() as made:
+            if made_from is not None and state_of(path) != made_from:
+                raise ChangedError(f"{path} was replaced while this command ran, and stays; run the command again")
+
+            def named(part: Path) -> Path:
+                """Give a file a name of its own: until the model is replaced, the old one has its data."""
+                # A signal may come when the model is replaced already.
+                return made.enter_context(
+                    renamed_to_unused(part, _data_paths(real), lambda file: file in _own_data(real))
+                )
+
+            if read_from is not None:
+                _take_data(model, read_from, real, named)
+            if contents is not None and places:
+                name = named(part).name
+                for tensor, offset, length in places:
+                    _point_to(tensor, name, offset, length, checksum)
+            return size + _replace(model, path, serialize)
+
+
+def _write_data(
+    file: BinaryIO, contents: Iterable[tuple[TensorProto, Any]]
+) -> tuple[list[tuple[TensorProto, int, int]], str]:
+    """Write the data of tensors: the offset and the length of each, and the file's checksum."""
+    places = []
+    checksum = hashlib.sha1(usedforsecurity=False)  # the one that ONNX names
+    for tensor, content in contents:
+        gap = bytes(-file.tell() % _PAGE)
+        places.append((tensor, file.tell() + len(gap), len(content)))
+        for piece in (gap, content):
+            file.write(piece)
+            checksum.update(piece)
+        tensor.ClearField("raw_data")
+        tensor.ClearField("external_data")
+    return places, checksum.hexdigest()
+
+
+def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Path], Path]) -> None:
+    """Copy the files beside another model, unless it is in the same folder; `named` gives each copy its name."""
+    from onnx_sparse.models.graphs import all_tensors
+
+    copies: dict[Path, Path] = {}
+    for tensor in all_tensors(model):
+        file = data_file(source, tensor)
+        if file is None or file in copies:
+            continue
+        if not file.is_file():
+            raise CommandError(f"{file}: no such file")
+        copies[file] = file
+        if Path(os.path.realpath(source)).parent != real.parent:
+            with part_file(real) as (part, copy), file.open("rb") as original:
+                shutil.copyfileobj(original, copy)
+                copy.close()
+                copies[file] = named(part)
+    for tensor in all_tensors(model):
+        file = data_file(source, tensor)
+        if file is not None and copies[file] != file:
+            next(entry for entry in tensor.external_data if entry.key == "location").value = copies[file].name
+
+
+def _replace(model: ModelProto, path: Path, serialize: Serialize) -> int:
+    """Write a model file, and remove the files of tensors that only the one before had."""
+    real = Path(os.path.realpath(path))
+    old = set(_own_data(real)) - {real.with_name(name) for name in _locations(model)}
+    old = {file for file in old if not _is_used_by_another(file, real)}
+    content = serialize(model)
+    with new_file(path) as file:
+        file.write(content)
+    for replaced in old:
+        replaced.unlink(missing_ok=True)
+    return len(content)
+
+
+def _point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum: str) -> None:
+    tensor.data_location = tensor.EXTERNAL
+    tensor.ClearField("external_data")
+    for key, value in (("location", name), ("offset", offset), ("length", length), ("checksum", checksum)):
+        tensor.external_data.add(key=key, value=str(value))
+
+
+def _data_paths(model: Path) -> Iterator[Path]:
+    """The names for the file of a model's tensors, the best first."""
+    stem = model.name if len(os.fsencode(model.name)) <= _LONGEST_STEM else short_digest(model.name)
+    yield model.with_name(f"{stem}.data")
+    for number in itertools.count(1):
+        yield model.with_name(f"{stem}.{number}.data")
+
+
+def _locations(model: ModelProto) -> set[str]:
+    from onnx_sparse.models.graphs import all_tensors
+
+    return {entry.value for tensor in all_tensors(model) for entry in tensor.external_data if entry.key == "location"}
+
+
+def _own_data(model: Path) -> list[Path]:
+    """The files of tensors, under these names, that an existing model has."""
+    from onnx_sparse.models.model_files import read_model
+
+    stem = next(_data_paths(model)).name.removesuffix(".data")
+    existing = [path for path in model.parent.glob(f"{escape(stem)}*.data") if _is_own_name(path.name, stem)]
+    if not existing:
+        return []
+    try:
+        used = _locations(read_model(model))
+    except (OSError, ValueError):
+        return []
+    return [path for path in existing if path.name in used]
+
+
+def _is_used_by_another(file: Path, model: Path) -> bool:
+    """Whether another model in the folder names the file: it has the name as it is in binary and in text."""
+    for other in model.parent.iterdir():
+        if other.suffix in ONNX_SUFFIXES and other != model and other.is_file() and other.stat().st_size:
+            with other.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                if content.find(os.fsencode(file.name)) >= 0:
+                    return True
+    return False
+
+
+def _is_own_name(name: str, stem: str) -> bool:
+    number = name.removeprefix(stem).removesuffix("data").strip(".")
+    return number == "" or number.isdecimal()

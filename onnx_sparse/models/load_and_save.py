@@ -1,0 +1,164 @@
+"""Model files: every failure to read one is reported in one line, and they are written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.errors import CommandError
+from onnx_sparse.models.external_data import write_model
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TensorProto
+
+#: The bytes that one protobuf message can hold.
+_LARGEST_FILE = 2**31 - 1
+#: The tensors of larger models go to a file of their own.
+_EXTERNAL = 2**24
+#: Tensors below this stay in the model file when the others go to a file of their own.
+_SMALL_TENSOR = 1024
+
+#: The suffixes of other frameworks' files.
+_OTHER_SUFFIXES = (".pb", ".pbtxt", ".keras", ".xml", ".json", ".air")
+
+
+def existing_file(path: Path) -> Path:
+    """The path, which must be a file.
+
+    Raises:
+        CommandError: It is not there, or a directory.
+    """
+    if path.is_dir():
+        raise CommandError(f"{path} is a directory, not an ONNX file{_other_source(path)}")
+    if not path.exists():
+        raise CommandError(f"{path}: no such file")
+    return path
+
+
+def _other_source(path: Path) -> str:
+    """The advice for a file or folder that looks like a source for `convert`; empty for others."""
+    like = path / "saved_model.pb" if path.is_dir() else path
+    known = like.is_file() and like.suffix in _OTHER_SUFFIXES
+    return f"; `onnx-sparse convert {path} -o model.onnx` converts it" if known else ""
+
+
+def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
+    """Read an ONNX file: binary, or one of onnx's text forms by its name.
+
+    Args:
+        path: The file.
+        external_data: Also read the tensors in other files (onnx refuses paths outside the model's folder).
+
+    Raises:
+        CommandError: The file cannot be read, or is not an ONNX model.
+    """
+
+    from onnx_sparse.models.model_files import read_model, with_external_data
+
+    existing_file(path)
+    try:
+        model = read_model(path)
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        advice = _other_source(path)
+        raise CommandError(f"{path} is not an ONNX model{advice}" if advice else error) from error
+    if not model.ir_version:
+        raise CommandError(f"{path} is not an ONNX model: it has no IR version")
+    if external_data:
+        try:
+            return with_external_data(model, path)
+        except ValueError as error:
+            raise CommandError(error) from error
+    return model
+
+
+def save_model(
+    model: ModelProto,
+    path: Path,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    external: bool | None = None,
+    read_from: Path | None = None,
+    made_from: tuple[int, ...] | None = None,
+) -> int:
+    """Write a model; the suffix chooses the form, as in `onnx.save`.
+
+    Tensors of 16 MiB in all go to `<name>.data` beside it, with a number where that name is taken: ONNX Runtime maps
+    that file into memory, which all processes share. Such a file of the model that is replaced is removed.
+    The model must not be used afterwards: it no longer has the tensors that went to the other file.
+
+    Args:
+        model: The model.
+        path: Where to.
+        tables: Data of initializers that is not in the model, by their names.
+        external: Whether tensors go to the other file, however large they are.
+        read_from: The file that the model is from, if the data of some tensors are beside it and not in the model.
+        made_from: As in `write_model`.
+
+    Returns:
+        The bytes written.
+
+    Raises:
+        CommandError: One file is asked for, and none can hold the model.
+    """
+    form = _form(path)
+    size = _byte_size(model) + sum(array.nbytes for array in (tables or {}).values())
+    if external is None:
+        external = bool(tables) or (form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE))
+    if external:
+        contents = _contents(model, tables or {})
+        return write_model(model, path, serializer(path), contents=contents, read_from=read_from, made_from=made_from)
+    if form == "protobuf" and size > _LARGEST_FILE:
+        raise CommandError(f"{path}: no file of ONNX can hold {size_text(size)}; leave --one-file out")
+    for tensor in model.graph.initializer:
+        if tables and tensor.name in tables:
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = tables[tensor.name].tobytes()
+    return write_model(model, path, serializer(path), read_from=read_from, made_from=made_from)
+
+
+def serializer(path: Path) -> Callable[[ModelProto], bytes]:
+    """What turns a model into the bytes of such a file."""
+    from onnx.serialization import registry
+
+    return registry.get(_form(path)).serialize_proto
+
+
+def _form(path: Path) -> str:
+    from onnx.serialization import registry
+
+    return registry.get_format_from_file_extension(path.suffix) or "protobuf"
+
+
+def _byte_size(model: ModelProto) -> int:
+    """The bytes of a model; some versions of protobuf raise when it is too large to be written."""
+    try:
+        return int(model.ByteSize())
+    except MemoryError:
+        raise
+    except Exception:  # EncodeError, which is in no public module
+        return _LARGEST_FILE + 1
+
+
+def _contents(model: ModelProto, tables: Mapping[str, Any]) -> Iterator[tuple[TensorProto, Any]]:
+    """The tensors that go to the other file, and their bytes."""
+    from onnx import external_data_helper
+
+    for tensor in external_data_helper._get_all_tensors(model):
+        if tensor.name in tables:
+            yield tensor, memoryview(tables[tensor.name]).cast("B")
+        elif tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL_TENSOR:
+            yield tensor, tensor.raw_data
+
+
+def size_text(size: int) -> str:
+    """A number of bytes in a readable unit: `"1.4 MiB"`."""
+    amount = float(size)
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
