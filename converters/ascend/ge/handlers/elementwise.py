@@ -13,12 +13,8 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.ascend.quantization import dequantization_scale
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-<<<<<<< HEAD
-from onnx_sparse.converters.writing import division
-from onnx_sparse.converters.writing.lowering.selecting import select_rows
-=======
 from onnx_sparse.converters.writing.lowering import division
->>>>>>> main
+from onnx_sparse.converters.writing.lowering.selecting import select_rows
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _BINARY = {

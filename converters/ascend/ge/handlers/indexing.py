@@ -13,12 +13,8 @@ from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
-<<<<<<< HEAD
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.gathering import gathered
-=======
 from onnx_sparse.converters.writing.lowering.gathering import gathered
->>>>>>> main
 
 
 @handles("GatherV2", to="Gather")

@@ -10,12 +10,8 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
-<<<<<<< HEAD
-from onnx_sparse.converters.writing.gathering import gathered
 from onnx_sparse.converters.writing.lowering import partitioning, slicing
-=======
 from onnx_sparse.converters.writing.lowering.gathering import gathered
->>>>>>> main
 
 _EVERY = ("every type",)
 #: Types of which ONNX Runtime finds no largest element, by those that hold them.
