@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import strided_view
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import broadcast, element_count, place
 from onnx_sparse.converters.errors import Unsupported
@@ -26,16 +26,16 @@ _MOST_PARTS = 65536
 
 
 @handles("Transpose", "TransposeD", "Permute", to="Transpose")
-def transpose(node: Node, emit: Emitter) -> Results:
+def transpose(node: Node, emit: AscendEmitter) -> Tensor:
     """Transpose(x, perm), TransposeD(x | perm), Permute(x | order)."""
     x, *more = node.take(1, 2)
     name = "order" if node.op_type == "Permute" else "perm"
     perm = more[0].integers(name) if more else node.integers(name)
-    return (emit.transpose(x, [p % len(perm) for p in perm]),)
+    return emit.transpose(x, [p % len(perm) for p in perm])
 
 
 @handles("Reshape", to="Reshape", notes="axis = 0 and num_axes = -1 only")
-def reshape(node: Node, emit: Emitter) -> Results:
+def reshape(node: Node, emit: AscendEmitter) -> Tensor:
     """Reshape(x, shape)."""
     x, shape = node.take(2)
     if node.integer("axis", 0) or node.integer("num_axes", -1) != -1:
@@ -50,11 +50,11 @@ def reshape(node: Node, emit: Emitter) -> Results:
             shape = _with_rest(emit, x, wanted)
             wanted = wanted if shape.value is None else shape.integers("shape")
         if -1 not in wanted:
-            return (emit.reshape(x, wanted),)
-    return (emit.reshaped(x, emit.cast(shape, TensorProto.INT64), known),)
+            return emit.reshape(x, wanted)
+    return emit.reshaped(x, emit.cast(shape, TensorProto.INT64), known)
 
 
-def _with_rest(emit: Emitter, x: Tensor, wanted: list[int]) -> Tensor:
+def _with_rest(emit: AscendEmitter, x: Tensor, wanted: list[int]) -> Tensor:
     """The shape with its -1 inferred from the sizes that are not 0, as in TensorFlow; ONNX takes no 0 next to a -1."""
     sizes, one = emit.shape_of(x), emit.constant(1)
     sizes = emit.op("Where", emit.op("Equal", sizes, emit.constant(0)), one, sizes)
@@ -64,15 +64,15 @@ def _with_rest(emit: Emitter, x: Tensor, wanted: list[int]) -> Tensor:
 
 
 @handles("Shape", to="Shape")
-def shape_of(node: Node, emit: Emitter) -> Results:
+def shape_of(node: Node, emit: AscendEmitter) -> Tensor:
     """Shape(x | dtype), int32 unless the attribute says int64."""
     (x,) = node.take(1)
     dims = emit.shape_of(x)
-    return (emit.cast(dims, ACL.get(node.integer("dtype", 3), TensorProto.INT32)),)
+    return emit.cast(dims, ACL.get(node.integer("dtype", 3), TensorProto.INT32))
 
 
 @handles("ExpandDims", "Unsqueeze", to="Unsqueeze")
-def unsqueeze(node: Node, emit: Emitter) -> Results:
+def unsqueeze(node: Node, emit: AscendEmitter) -> Tensor:
     """ExpandDims(x, axis), Unsqueeze(x | axes)."""
     if node.op_type == "ExpandDims":
         x, axis = node.take(2)
@@ -84,20 +84,20 @@ def unsqueeze(node: Node, emit: Emitter) -> Results:
     if rank is not None and any(not -rank <= axis < rank for axis in axes):
         raise Unsupported(f"axes {axes} are out of range for {x}")
     places = axes if rank is None else sorted(axis % rank for axis in axes)
-    return (emit.op("Unsqueeze", x, emit.constant(places)),)
+    return emit.op("Unsqueeze", x, emit.constant(places))
 
 
 @handles("Squeeze", to="Squeeze")
-def squeeze(node: Node, emit: Emitter) -> Results:
+def squeeze(node: Node, emit: AscendEmitter) -> Tensor:
     """Squeeze(x | axis); without an axis, all axes of size 1."""
     (x,) = node.take(1)
     axes = [place(x, axis) for axis in node.integers("axis")]
     if not axes and (x.shape is None or None in x.shape):
-        return (emit.op("Squeeze", x),)
-    return (squeezed(emit, x, axes or [i for i, dim in enumerate(x.dims) if dim == 1]),)
+        return emit.op("Squeeze", x)
+    return squeezed(emit, x, axes or [i for i, dim in enumerate(x.dims) if dim == 1])
 
 
-def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
+def squeezed(emit: AscendEmitter, x: Tensor, axes: list[int]) -> Tensor:
     """The tensor without these axes, which must be of size 1."""
     if any(x.dim(axis) not in (1, None) for axis in axes):
         raise Unsupported(f"axes {axes} of {x} are not all of size 1")
@@ -105,7 +105,7 @@ def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
 
 
 @handles("ConcatV2", "ConcatD", "Concat", to="Concat")
-def concat(node: Node, emit: Emitter) -> Results:
+def concat(node: Node, emit: AscendEmitter) -> Tensor:
     """ConcatV2(x..., concat_dim), Concat(concat_dim, x...), ConcatD(x... | concat_dim)."""
     tensors = list(node.take(1, max(len(node.inputs), 1)))
     if node.op_type == "ConcatD":
@@ -115,11 +115,11 @@ def concat(node: Node, emit: Emitter) -> Results:
     if not tensors:
         raise Unsupported("it has no inputs")
     ranked = next((tensor for tensor in tensors if tensor.shape is not None), tensors[0])
-    return (emit.concat(tensors, place(ranked, axis)),)
+    return emit.concat(tensors, place(ranked, axis))
 
 
 @handles("SplitV", "SplitVD", "SplitD", "Split", to="Split")
-def split(node: Node, emit: Emitter) -> Results:
+def split(node: Node, emit: AscendEmitter) -> Results:
     """SplitV(x, size_splits, split_dim), SplitVD(x | size_splits, split_dim), and two kinds of equal parts.
 
     SplitD(x | split_dim, num_split), Split(split_dim, x | num_split).
@@ -155,7 +155,7 @@ def _parts(count: int) -> int:
 
 
 @handles("Slice", "SliceD", to="Slice", differs="beyond an axis whose size is not known, a slice is cut; GE raises")
-def slice_(node: Node, emit: Emitter) -> Results:
+def slice_(node: Node, emit: AscendEmitter) -> Tensor:
     """Slice(x, offsets, size), SliceD(x | offsets, size); a size of -1 is the rest."""
     if node.op_type == "SliceD":
         (x,) = node.take(1)
@@ -163,7 +163,7 @@ def slice_(node: Node, emit: Emitter) -> Results:
     else:
         x, offsets, size = node.take(3)
     if offsets.value is None or size.value is None:
-        return (slice_of_sizes(emit, x, offsets, size),)
+        return slice_of_sizes(emit, x, offsets, size)
     starts, sizes = (t.integers(what) for t, what in ((offsets, "offsets"), (size, "size")))
     if not len(starts) == len(sizes) == (len(starts) if x.shape is None else x.rank) or min([0, *starts]) < 0:
         raise Unsupported(f"offsets {starts} and size {sizes} are not of the rank of {x}")
@@ -175,33 +175,33 @@ def slice_(node: Node, emit: Emitter) -> Results:
         count if count >= 0 else None if (known := x.dim(axis)) is None else known - start
         for axis, (start, count) in enumerate(zip(starts, sizes, strict=True))
     )
-    return (x if shape == x.shape and None not in shape else slice_of_sizes(emit, x, offsets, size),)
+    return x if shape == x.shape and None not in shape else slice_of_sizes(emit, x, offsets, size)
 
 
 _SLICE_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
 @handles("StridedSlice", to="Slice, Squeeze, Unsqueeze")
-def strided(node: Node, emit: Emitter) -> Results:
+def strided(node: Node, emit: AscendEmitter) -> Tensor:
     """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
     x, begin, end, *strides = node.take(3, 4)
-    return (_strided(node, emit, x, begin, end, *strides),)
+    return _strided(node, emit, x, begin, end, *strides)
 
 
 @handles("StridedSliceD", to="Slice, Squeeze, Unsqueeze")
-def strided_slice_d(node: Node, emit: Emitter) -> Results:
+def strided_slice_d(node: Node, emit: AscendEmitter) -> Tensor:
     """StridedSliceD(x | begin, end, strides and StridedSlice's masks)."""
     (x,) = node.take(1)
     begin, end, strides = (node.integers(name) for name in ("begin", "end", "strides"))
-    return (_strided(node, emit, x, *map(emit.constant, (begin, end, strides or [1] * len(begin)))),)
+    return _strided(node, emit, x, *map(emit.constant, (begin, end, strides or [1] * len(begin))))
 
 
 @handles("StridedSliceV2", to="Slice, Squeeze, Unsqueeze")
-def strided_slice_v2(node: Node, emit: Emitter) -> Results:
+def strided_slice_v2(node: Node, emit: AscendEmitter) -> Tensor:
     """StridedSliceV2(x, begin, end, axes, strides and StridedSlice's masks)."""
     (x, begin, end), (given, steps) = node.optional(3, 5)
     if given is None:
-        return (_strided(node, emit, x, begin, end, *(() if steps is None else (steps,))),)
+        return _strided(node, emit, x, begin, end, *(() if steps is None else (steps,)))
     axes = [place(x, axis) for axis in given.integers("axes")]
     strides = [1] * len(axes) if steps is None else steps.integers("strides")
     sizes = [size for bound in (begin, end) for size in (bound.shape or ())]
@@ -213,10 +213,12 @@ def strided_slice_v2(node: Node, emit: Emitter) -> Results:
     if 0 in strides:
         raise Unsupported(f"strides {strides} have a 0")
     bounds = (emit.cast(bound, TensorProto.INT64) for bound in (begin, end))
-    return (emit.op("Slice", x, *bounds, emit.constant(axes), emit.constant(strides)),)
+    return emit.op("Slice", x, *bounds, emit.constant(axes), emit.constant(strides))
 
 
-def _strided(node: Node, emit: Emitter, x: Tensor, begin: Tensor, end: Tensor, strides: Tensor | None = None) -> Tensor:
+def _strided(
+    node: Node, emit: AscendEmitter, x: Tensor, begin: Tensor, end: Tensor, strides: Tensor | None = None
+) -> Tensor:
     if strides is None:
         if not begin.shape or begin.shape[0] is None:
             raise Unsupported("the number of entries in begin is not known")
@@ -229,18 +231,18 @@ def _strided(node: Node, emit: Emitter, x: Tensor, begin: Tensor, end: Tensor, s
 
 
 @handles("Tile", "TileD", to="Tile")
-def tile(node: Node, emit: Emitter) -> Results:
+def tile(node: Node, emit: AscendEmitter) -> Tensor:
     """Tile(x, multiples), TileD(x | multiples)."""
     x, *given = node.take(1, 2)
     times = given[0] if given else emit.constant(node.integers("multiples"))
     known = times.integers("multiples") if times.value is not None else [0]
     if (times.value is not None and x.shape is not None and len(known) != x.rank) or min(known, default=0) < 0:
         raise Unsupported(f"multiples {known} do not fit {x}")
-    return (emit.cast(emit.op("Tile", emit.wide(x), emit.cast(times, TensorProto.INT64)), x.dtype),)
+    return emit.cast(emit.op("Tile", emit.wide(x), emit.cast(times, TensorProto.INT64)), x.dtype)
 
 
 @handles("Pack", to="Unsqueeze, Concat")
-def pack(node: Node, emit: Emitter) -> Results:
+def pack(node: Node, emit: AscendEmitter) -> Tensor:
     """Pack(x... | axis): the tensors along a new axis."""
     tensors = node.take(1, max(len(node.inputs), 1))
     axis = node.integer("axis", 0)
@@ -248,11 +250,11 @@ def pack(node: Node, emit: Emitter) -> Results:
     if ranked is not None and not -ranked <= axis < ranked:
         raise Unsupported(f"axis {axis} is out of range for a result of rank {ranked}")
     axis = axis if ranked is None else axis % ranked
-    return (emit.concat([emit.op("Unsqueeze", tensor, emit.constant([axis])) for tensor in tensors], axis),)
+    return emit.concat([emit.op("Unsqueeze", tensor, emit.constant([axis])) for tensor in tensors], axis)
 
 
 @handles("Unpack", to="Split, Squeeze")
-def unpack(node: Node, emit: Emitter) -> Results:
+def unpack(node: Node, emit: AscendEmitter) -> Results:
     """Unpack(x | num, axis): the parts of x along an axis, which they do not have."""
     (x,) = node.take(1)
     axis = place(x, node.integer("axis", 0))
@@ -264,39 +266,39 @@ def unpack(node: Node, emit: Emitter) -> Results:
 
 
 @handles("FlattenV2", "Flatten", to="Reshape")
-def flatten(node: Node, emit: Emitter) -> Results:
+def flatten(node: Node, emit: AscendEmitter) -> Tensor:
     """FlattenV2(x | axis, end_axis), Flatten(x | axis): the axes between as one."""
     (x,) = node.take(1)
     if x.rank == 0:
-        return (emit.reshape(x, [1]),)
+        return emit.reshape(x, [1])
     first, last = x.axis(node.integer("axis", 1)), x.axis(node.integer("end_axis", -1))
     if first > last:
         raise Unsupported(f"axis {first} is after end_axis {last}")
-    return (merged_axes(emit, x, first, last + 1 - first),)
+    return merged_axes(emit, x, first, last + 1 - first)
 
 
 @handles("AsStrided", to="Reshape, Gather", notes="size, stride and storage_offset are constants")
-def as_strided(node: Node, emit: Emitter) -> Results:
+def as_strided(node: Node, emit: AscendEmitter) -> Tensor:
     """AsStrided(x, size, stride, storage_offset) of a contiguous tensor."""
     x, size, stride, *offset = node.take(3, 4)
     dims, steps = size.integers("size"), stride.integers("stride")
-    return (strided_view(emit, x, dims, steps, offset[0].integer("storage_offset") if offset else 0),)
+    return strided_view(emit, x, dims, steps, offset[0].integer("storage_offset") if offset else 0)
 
 
 @handles("ReverseV2", to="Slice")
-def reverse(node: Node, emit: Emitter) -> Results:
+def reverse(node: Node, emit: AscendEmitter) -> Tensor:
     """ReverseV2(x, axis)."""
     x, given = node.take(2)
     axes = sorted({place(x, axis) for axis in given.integers("axis")})
     if not axes:
-        return (x,)
+        return x
     count = len(axes)
     bounds = (emit.constant(v) for v in ([-1] * count, [-(2**62)] * count, axes, [-1] * count))
-    return (emit.op("Slice", x, *bounds, shape=x.shape),)
+    return emit.op("Slice", x, *bounds, shape=x.shape)
 
 
 @handles("BroadcastTo", "Expand", to="Expand")
-def broadcast_to(node: Node, emit: Emitter) -> Results:
+def broadcast_to(node: Node, emit: AscendEmitter) -> Tensor:
     """BroadcastTo(x, shape), Expand(x, shape)."""
     x, shape = node.take(2)
     known = node.results[0].shape if node.results else None
@@ -310,12 +312,12 @@ def broadcast_to(node: Node, emit: Emitter) -> Results:
         if known is not None and known != dims:
             raise Unsupported(f"{x} is not broadcast to {list(dims)}")
     wide = emit.op("Expand", emit.wide(x), emit.cast(shape, TensorProto.INT64), shape=known)
-    return (emit.cast(wide, x.dtype),)
+    return emit.cast(wide, x.dtype)
 
 
 @handles("PadV3", to="Pad", notes="modes constant, reflect and edge")
 @handles("Pad", "PadD", "PadV2", to="Pad")
-def pad(node: Node, emit: Emitter) -> Results:
+def pad(node: Node, emit: AscendEmitter) -> Tensor:
     """PadV3(x, paddings, constant_values | mode), Pad(x, paddings), PadD(x | paddings), PadV2 with a value."""
     x, *given = node.take(1, 3)
     paddings = given[0] if given else emit.constant(node.integers("paddings"))
@@ -330,11 +332,11 @@ def pad(node: Node, emit: Emitter) -> Results:
         pairs = emit.op("Reshape", emit.cast(paddings, TensorProto.INT64), emit.constant([-1, 2]))
         pads = emit.op("Reshape", emit.op("Transpose", pairs, perm=[1, 0]), emit.constant([-1]))
         shape = None if x.shape is None else (None,) * x.rank
-        return (emit.cast(emit.op("Pad", wide, pads, *fill, mode=mode, shape=shape), x.dtype),)
+        return emit.cast(emit.op("Pad", wide, pads, *fill, mode=mode, shape=shape), x.dtype)
     amounts = paddings.integers("paddings")
     count = len(amounts) // 2
     if len(amounts) != 2 * (count if x.shape is None else x.rank) or min(amounts, default=0) < 0:
         raise Unsupported(f"paddings {amounts} do not fit {x}")
     is_pairs = node.flag("paddings_contiguous", True)
     before, after = (amounts[::2], amounts[1::2]) if is_pairs else (amounts[:count], amounts[count:])
-    return (emit.cast(emit.op("Pad", wide, emit.constant([*before, *after]), *fill, mode=mode), x.dtype),)
+    return emit.cast(emit.op("Pad", wide, emit.constant([*before, *after]), *fill, mode=mode), x.dtype)

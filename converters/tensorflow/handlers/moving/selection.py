@@ -15,15 +15,15 @@ _SELECTED = ("condition", "t", "e")
 
 
 @handles("SelectV2", inputs=_SELECTED, to="Where", dtypes=("all",))
-def select(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def select(node: Node, emit: Emitter) -> Tensor:
     """Where; arithmetic with a mask of zeros and ones would give NaN if an element that is not chosen is infinite."""
-    return (emit.op("Where", node["condition"], node["t"], node["e"]),)
+    return emit.op("Where", node["condition"], node["t"], node["e"])
 
 
 @handles("Select", inputs=_SELECTED, to="Where", dtypes=("all",))
-def select_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def select_rows(node: Node, emit: Emitter) -> Tensor:
     """Where; a vector of conditions selects whole slices."""
-    return (selecting.select_rows(emit, node["condition"], node["t"], node["e"]),)
+    return selecting.select_rows(emit, node["condition"], node["t"], node["e"])
 
 
 #: The types in which ONNX Runtime finds the largest elements, by those that fit into them.
@@ -49,7 +49,7 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))
 @handles("InTopKV2", inputs=("predictions", "targets", "k"), to="Greater", dtypes=("float",))
-def in_top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def in_top_k(node: Node, emit: Emitter) -> Tensor:
     """Whether fewer than k predictions of a row are above the target's; never in rows that are not finite."""
     predictions, targets = node["predictions"], emit.cast(node["targets"], TensorProto.INT64)
     k = node["k"] if "k" in node.inputs else emit.constant(node.attributes["k"])
@@ -66,4 +66,4 @@ def in_top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     )
     # A target that is no class is found nowhere, others once.
     known = emit.op("Greater", found, bad)
-    return (emit.op("And", known, emit.op("Less", better, emit.cast(k, TensorProto.INT64))),)
+    return emit.op("And", known, emit.op("Less", better, emit.cast(k, TensorProto.INT64)))
