@@ -113,7 +113,7 @@ def embedding_bag(node: Node, emit: AscendEmitter) -> Results:
         if indices.rank != 2:
             raise Unsupported(f"{indices} without offsets; [bags, ids] expected")
         bags, size = (emit.scalar(emit.size(indices, axis)) for axis in (0, 1))
-        numbers = emit.op("Range", emit.constant(0), bags, emit.constant(1), shape=indices.shape[:1])
+        numbers = emit.op("Range", emit.constant(0), bags, emit.constant(1))
         offsets = emit.op("Mul", numbers, size)
         flat = emit.constant([-1])
         indices = emit.op("Reshape", indices, flat)
