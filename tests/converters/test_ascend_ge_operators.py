@@ -128,7 +128,6 @@ CASES = [
       for mode in ("reflect", "edge")),
     ("Pad", [X, c(0, 0, 0, 2, 1, 3)], AT, [np.pad(X, ((0, 0), (0, 2), (1, 3)))]),
     ("Pad", [X, c(0, 0, 0, 2, 1, 3)], {}, [np.pad(X, ((0, 0), (0, 2), (1, 3)))]),
-    ("PadD", [X], {"paddings": [0, 0, 0, 2, 1, 3]}, [np.pad(X, ((0, 0), (0, 2), (1, 3)))]),
     ("PadV2", [POSITIONS, c(1, 0, 0, 2), n(7)], AT, [np.pad(POSITIONS, ((1, 0), (0, 2)), constant_values=7)]),
     ("GatherV2", [X, POSITIONS, n(1)], {"constants": (2,)}, [X[:, POSITIONS]]),
     ("GatherV2", [X, POSITIONS, n(1)], {"constants": (2,), "batch_dims": 1},

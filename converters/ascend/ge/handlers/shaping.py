@@ -316,16 +316,15 @@ def broadcast_to(node: Node, emit: AscendEmitter) -> Tensor:
 
 
 @handles("PadV3", to="Pad", notes="modes constant, reflect and edge")
-@handles("Pad", "PadD", "PadV2", to="Pad")
+@handles("Pad", "PadV2", to="Pad")
 def pad(node: Node, emit: AscendEmitter) -> Tensor:
-    """PadV3(x, paddings, constant_values | mode), Pad(x, paddings), PadD(x | paddings), PadV2 with a value."""
-    x, *given = node.take(1, 3)
-    paddings = given[0] if given else emit.constant(node.integers("paddings"))
+    """PadV3(x, paddings, constant_values | mode), Pad(x, paddings), PadV2 with a value."""
+    x, paddings, *value = node.take(2, 3)
     mode = str(node.attributes.get("mode", "constant") or "constant")
     if mode not in ("constant", "reflect", "edge"):
         raise Unsupported(f"mode {mode} is none of constant, reflect, edge")
     wide = emit.wide(x)
-    fill = [emit.scalar(emit.cast(value, wide.dtype)) for value in given[1:]]
+    fill = [emit.scalar(emit.cast(one, wide.dtype)) for one in value]
     if paddings.value is None:
         if not node.flag("paddings_contiguous", True):
             raise Unsupported("paddings is not a constant, and not contiguous")
