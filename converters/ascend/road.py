@@ -1,0 +1,108 @@
+"""The road from Ascend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.roads.road import Progress, Road
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from onnx_sparse.converters.ascend.given_inputs import InputSpec
+    from onnx_sparse.converters.pipeline import Draft, Pass
+
+Overflow = Literal["saturate", "ieee"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of a conversion from Ascend.
+
+    Attributes:
+        inputs: Element types and shapes of the graph's inputs that neither the file nor a dump says:
+            `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
+        tensors: A dump's records of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
+            omitted, the dump is searched for next to the graph, where the tools put it.
+        fill_value: The value of FillOperations whose own value, an infinity or NaN, was lost as null in the dump.
+        fp16_overflow: What becomes of values beyond float16: `saturate`: the largest float16, in every operation
+            (310P, 910A); `ieee`: an infinity (Ascend 950). When omitted, FillOperation's value saturates and all that
+            is computed becomes an infinity (Atlas A2, A3).
+        keep_unknown: Keep operations that are not supported as nodes of the domain `ascend.atb`.
+    """
+
+    inputs: Sequence[str] | Mapping[str, InputSpec] | None = None
+    tensors: str | os.PathLike[str] | None = None
+    fill_value: float | None = None
+    fp16_overflow: Overflow | None = None
+    keep_unknown: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fp16_overflow not in (None, "saturate", "ieee"):
+            raise ValueError(f"fp16_overflow {self.fp16_overflow!r} is neither 'saturate' nor 'ieee'")
+
+
+class _Ascend(Road[Options, Path]):
+    """Graphs of ATB and GE, and ONNX files with operators of torch_npu.
+
+    ATB graph JSON (`GetGraphInfo`, or a layer's or model's file of msit or msprobe), or msit's `.onnx`; or a graph of
+    GE: `.air`, `ge_proto_*.txt`, `dynamo.pbtxt`, `ge_onnx_*.pbtxt`; or an ONNX file with operators of torch_npu's
+    exporter. Notes for the user, such as on a hidden reshape that the dump shows, are in the model's metadata.
+    """
+
+    name = "ascend"
+    title = "Ascend"
+    models = "Ascend's graphs"
+    suffixes = (".json", ".om", ".air")
+    options = Options
+
+    def claims(self, path: Path) -> bool:
+        """Ascend's tools use the suffixes of others."""
+        if path.suffix.lower() not in (".onnx", ".pbtxt", ".txt"):
+            return False
+        from onnx_sparse.converters.ascend.source import is_ascend
+
+        return is_ascend(path)
+
+    def refuse(self, path: Path) -> None:
+        if any((path / name).is_dir() for name in ("layer", "model", "info", "operation_io_tensors")):
+            raise ConversionError(
+                f"{path} is an Ascend dump: `onnx-sparse replay` runs it; to convert a graph, give its file"
+            )
+        if path.suffix.lower() == ".om":
+            raise ConversionError(
+                f"{path} is compiled for an NPU and cannot be converted; convert the graph before that"
+            )
+
+    def load(self, source: Any, options: Options, tell: Progress = lambda stage: None) -> Path:
+        path = Path(source)
+        self.refuse(path)
+        if path.is_dir():
+            raise ConversionError(
+                f"{path} is a folder: convert a graph's file in it; a dump as a whole is for `onnx-sparse replay`"
+            )
+        return path
+
+    def draft(self, loaded: Path, options: Options, tell: Progress) -> Draft:
+        from onnx_sparse.converters.ascend.conversion import convert_file
+        from onnx_sparse.converters.pipeline import Draft
+
+        return Draft(convert_file(loaded, options, tell))
+
+    def passes(self, *, check_ids: bool = False) -> Sequence[Pass]:
+        from onnx_sparse.converters.ascend.conversion import passes
+
+        return passes(check_ids=check_ids)
+
+    def notes(self, model: ModelProto) -> Sequence[str]:
+        from onnx_sparse.converters.ascend.emitter import notes
+
+        return notes(model)
+
+
+ROAD = _Ascend()
