@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx_sparse.converters.ascend.road import ROAD, Options
+from onnx_sparse.converters.ascend.options import Options
+from onnx_sparse.converters.ascend.road import ROAD
 from onnx_sparse.lazy_names import lazy_names
 
 if TYPE_CHECKING:

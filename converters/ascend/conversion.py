@@ -15,7 +15,7 @@ from onnx_sparse.converters.ascend.atb.handlers import Choices
 from onnx_sparse.converters.ascend.atb.json_graph import read_graph
 from onnx_sparse.converters.ascend.atb.viewer_onnx import is_viewer_onnx, read_viewer_onnx
 from onnx_sparse.converters.ascend.given_inputs import Given, parse_inputs
-from onnx_sparse.converters.ascend.road import Options
+from onnx_sparse.converters.ascend.options import Options
 from onnx_sparse.converters.ascend.source import is_ge_onnx, read_json, read_onnx
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED

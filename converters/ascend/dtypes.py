@@ -23,6 +23,24 @@ ACL: dict[int, DType] = {
     27: TensorProto.BFLOAT16,
 }
 
+#: aclDataType numbers of the element types that no handler computes with.
+ACL_NAMES = {
+    13: "string",
+    16: "complex64",
+    17: "complex128",
+    29: "int4",
+    30: "uint1",
+    33: "complex32",
+    34: "hifloat8",
+    35: "float8_e5m2",
+    36: "float8_e4m3fn",
+    37: "float8_e8m0",
+    38: "float6_e3m2",
+    39: "float6_e2m3",
+    40: "float4_e2m1",
+    41: "float4_e1m2",
+}
+
 #: ge.proto.DataType, which has other numbers: tensor descriptors of GE graphs.
 GE_PROTO: dict[int, DType] = {
     1: TensorProto.FLOAT,

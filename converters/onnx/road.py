@@ -42,10 +42,12 @@ class OnnxModel:
     Attributes:
         model: The model.
         name: Its name in messages.
+        is_file: Whether it was read from a file.
     """
 
     model: ModelProto
     name: str
+    is_file: bool
 
 
 class _Onnx(Road[Options, OnnxModel]):
@@ -72,8 +74,8 @@ class _Onnx(Road[Options, OnnxModel]):
         tell("loading")
         try:
             if isinstance(source, str | Path):
-                return OnnxModel(load_model(Path(source), external_data=True), str(source))
-            return OnnxModel(model_of(source), "the model")
+                return OnnxModel(load_model(Path(source), external_data=True), str(source), is_file=True)
+            return OnnxModel(model_of(source), "the model", is_file=False)
         except (CommandError, OSError, ValueError) as error:
             raise ConversionError(str(error)) from error
 
@@ -108,14 +110,19 @@ class _Onnx(Road[Options, OnnxModel]):
     ) -> ModelProto:
         """The passes are those of `fuse`, which takes large tensors out of the model first."""
         from onnx_sparse.converters.onnx.fusing import fuse, with_checked_ids
+        from onnx_sparse.models.large_models import finish
+        from onnx_sparse.models.references import holding_arrays
 
-        canonical = self.draft(loaded, options, tell).model
-        if not options.fuse:
-            return with_checked_ids(canonical) if check_ids else canonical
-        try:
-            return fuse(canonical, explain=explain, repair_scatter=options.repair_scatter, check_ids=check_ids)
-        except ValueError as error:
-            raise ConversionError(str(error)) from error
+        with holding_arrays() as is_inner:
+            model = self.draft(loaded, options, tell).model
+            if options.fuse:
+                try:
+                    model = fuse(model, explain=explain, repair_scatter=options.repair_scatter, check_ids=check_ids)
+                except ValueError as error:
+                    raise ConversionError(str(error)) from error
+            elif check_ids:
+                model = with_checked_ids(model)
+            return model if is_inner else finish(model, is_file=loaded.is_file)
 
     def reference(
         self, loaded: OnnxModel, model: ModelProto, *, described: ModelProto, generated: bool

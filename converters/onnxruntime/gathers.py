@@ -8,7 +8,7 @@ from onnx import NodeProto, TensorProto, helper
 from onnx_sparse.converters.onnxruntime.examples import model_of, of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Example, Guard
 from onnx_sparse.converters.rewriting.graph import Graph
-from onnx_sparse.converters.writing.segment_reductions import scattered
+from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 from onnx_sparse.models.graphs import attribute, subgraphs
 
 _NODE = helper.make_node

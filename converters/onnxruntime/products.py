@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
 from onnx_sparse.converters.rewriting.graph import Graph
-from onnx_sparse.converters.writing.einsum import einsum
+from onnx_sparse.converters.writing.lowering.einsum import einsum
 from onnx_sparse.models.graphs import attribute, subgraphs
 
 _NODE = helper.make_node

@@ -11,8 +11,8 @@ from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, n
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.rewriting.well_formed import is_well_formed
-from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.writing.emitter import Emitter, NewNode
 from onnx_sparse.models.graphs import (
     Names,
     all_nodes,
@@ -23,6 +23,7 @@ from onnx_sparse.models.graphs import (
     read_names,
     rename,
 )
+from onnx_sparse.models.references import blocks_of, is_known, is_reference, state_content, tensor_of
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 
@@ -135,7 +136,7 @@ class Graph:
     def is_constant(self, name: str) -> bool:
         """Whether a tensor is a constant whose value can be read."""
         tensor = self._constants.get(name)
-        return tensor is not None and tensor.data_location != TensorProto.EXTERNAL
+        return tensor is not None and is_known(tensor)
 
     def constant(self, name: str, *, most: int | None = _SMALL) -> Array | None:
         """The value of a constant; None for anything else, and for what is in other files or has more elements."""
@@ -166,6 +167,8 @@ class Graph:
     def is_zeros(self, name: str) -> bool:
         """Whether all elements of a tensor are known to be 0, also those of a large constant."""
         tensor = self._constants.get(name)
+        if tensor is not None and is_reference(tensor):
+            return not any(np.frombuffer(block, np.uint8).any() for block in blocks_of(tensor))
         if tensor is not None and tensor.raw_data:
             return tensor.raw_data.count(0) == len(tensor.raw_data)
         return self.uniform(name) == 0
@@ -214,7 +217,7 @@ class Graph:
 
     def emitter(self, node: NodeProto) -> Emitter:
         """Writes nodes before a node."""
-        return _Emitter(self, node)
+        return _InsertingEmitter(self, node)
 
     def insert(self, before: NodeProto, node: NodeProto, results: Iterable[Tensor]) -> None:
         """Insert a node before another."""
@@ -229,7 +232,7 @@ class Graph:
         key = (dtype, array.shape, array.tobytes()) if not name and array.size <= _SHARED else None
         if key in self._shared:
             return self._shared[key]
-        tensor = numpy_helper.from_array(array, name or self.fresh(near, "constant"))
+        tensor = tensor_of(array, name or self.fresh(near, "constant"))
         self.proto.initializer.append(tensor)
         self._constants[tensor.name] = tensor
         self._types[tensor.name] = (tensor.data_type, tuple(tensor.dims))
@@ -321,6 +324,8 @@ class Graph:
             key.CopyFrom(node)
             key.ClearField("name")
             key.output[:] = ["made" if name else "" for name in node.output]
+            for tensor in filter(is_reference, (a.t for a in key.attribute)):
+                state_content(tensor)
             first = seen.setdefault(key.SerializeToString(deterministic=True), node)
             if first is node:
                 kept.append(node)
@@ -372,6 +377,8 @@ def content(tensor: TensorProto) -> bytes:
     unnamed = TensorProto()
     unnamed.CopyFrom(tensor)
     unnamed.ClearField("name")
+    if is_reference(unnamed):
+        state_content(unnamed)
     return bytes(unnamed.SerializeToString(deterministic=True))
 
 
@@ -396,7 +403,7 @@ def constants_of(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, TensorProto]
             yield name, numpy_helper.from_array(np.array(value, dtype), name)
 
 
-class _Emitter(Emitter):
+class _InsertingEmitter(Emitter):
     """Writes nodes before a node of a graph."""
 
     def __init__(self, graph: Graph, before: NodeProto) -> None:
@@ -404,25 +411,16 @@ class _Emitter(Emitter):
         self._before = before
         self.kernels_of = graph.opset
 
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        dtypes: Sequence[DType],
-        shapes: Sequence[Shape | None] = (),
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> tuple[Tensor, ...]:
-        label = self._graph.fresh(self._before, op_type)
-        results = self._results([f"{label}:{k}" if k else label for k in range(len(dtypes))], dtypes, shapes)
-        read = ["" if tensor is None else tensor.name for tensor in inputs]
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        label = self._graph.fresh(self._before, new.op_type)
+        results = new.results([f"{label}:{k}" if k else label for k in range(len(new.dtypes))])
+        read = ["" if tensor is None else tensor.name for tensor in new.inputs]
         made = [result.name for result in results]
-        written = {name: value for name, value in attributes.items() if value is not None}
-        if not domain:
-            read, written = in_opset(self._graph.opset, op_type, read, written, self._graph.integers)
+        written = new.attributes
+        if not new.domain:
+            read, written = in_opset(self._graph.opset, new.op_type, read, written, self._graph.integers)
         # An empty domain is omitted, as in other nodes: equal nodes are merged.
-        node = helper.make_node(op_type, read, made, name=label, domain=domain or None, **written)
+        node = helper.make_node(new.op_type, read, made, name=label, domain=new.domain or None, **written)
         self._graph.insert(self._before, node, results)
         return results
 

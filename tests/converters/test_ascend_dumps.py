@@ -222,7 +222,7 @@ class TestTensorFiles:
             ({"dims": "9223372036854775808"}, "malformed"),
             ({"dims": "a"}, "malformed"),
             ({"dims": ",".join("1" * 100)}, "malformed"),
-            ({"dtype": "999"}, "not one that ONNX has"),
+            ({"dtype": "999"}, "dtype=999 is not an element type of ACL"),
             ({"dtype": "x"}, "malformed"),
             ({"$Object.data": "0,12,3"}, "malformed"),
             ({"$Object.data": "1,12"}, "at 1, and there are 12"),

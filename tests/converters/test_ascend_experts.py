@@ -165,7 +165,7 @@ class TestRanks:
         np.testing.assert_array_equal(y, x)
 
     def test_several_ranks_are_refused(self, tmp_path):
-        with pytest.raises(ConversionError, match="between 2 ranks, and a dump has one"):
+        with pytest.raises(ConversionError, match="between 2 ranks, and a model is of one"):
             one_operation(tmp_path, "AllReduceOperation", {"rankSize": 2}, [np.zeros((2, 3), F16)])
 
     @pytest.mark.parametrize("trans_weight", [False, True])

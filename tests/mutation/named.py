@@ -15,7 +15,7 @@ _SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
 
 #: Name, file, what it says, what it says with the fault, tests.
 _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
-    ("remainder of exact multiples", "converters/writing/division.py",
+    ("remainder of exact multiples", "converters/writing/lowering/division.py",
      'emit.op("And", differ, emit.op("Not", emit.op("Equal", rest, zero)))', "differ", _FREQUENT),
     ("division by -1 without Mod", "converters/onnxruntime/integers.py",
      'anchors = ("Div", "Mod")', 'anchors = ("Div",)', _INTEGERS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ Array = np.ndarray[Any, Any]
 
 #: How far an element may be from the NPU's, relative to its magnitude, by element type.
 TOLERANCES = {"float16": 2.0**-8, "bfloat16": 2.0**-7, "float32": 2.0**-12, "float64": 2.0**-12}
+#: What rounding once may change, relative to the magnitude.
+ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 #: A sum of so many terms may be twice as far.
 _MANY_TERMS = 2048
 #: How far an element of a quantized result may be from the NPU's.
@@ -76,6 +79,7 @@ def compare(
     *,
     exact: bool = False,
     terms: int = 1,
+    noise: Array | None = None,
 ) -> Comparison:
     """Compare a tensor with the NPU's. NaN and infinities must be at the same positions.
 
@@ -90,6 +94,7 @@ def compare(
         tolerance: Replaces the tolerance of a floating-point type.
         exact: Whether the operation only moves elements, or decides: no element may differ.
         terms: The number of terms of which an element is the sum; many of them double the tolerance.
+        noise: How far each element may be off in addition, if that is known.
     """
     dtype, shape = str(expected.dtype), tuple(expected.shape)
     note = ""
@@ -121,9 +126,11 @@ def compare(
     if tolerance is None and dtype in TOLERANCES and not exact:
         tolerance = TOLERANCES[dtype] * (2 if terms >= _MANY_TERMS else 1)
     found = _Extremes()
+    more = np.broadcast_to(np.zeros(1) if noise is None else noise, actual.shape).reshape(-1)
     for start in range(0, here.size, _PART):
         part = slice(start, start + _PART)
-        found.add(here[part], npu[part], lambda b: _allowed(b, dtype, unit, tolerance, exact=exact))
+        limits = partial(_allowed, dtype=dtype, unit=unit, tolerance=tolerance, exact=exact, noise=more[part])
+        found.add(here[part], npu[part], limits)
     if found.saturated and dtype == "float16":
         note = ", ".join(filter(None, (note, "65504 on the NPU is infinite here: try --fp16-overflow saturate")))
     place = None if found.place is None else tuple(int(i) for i in np.unravel_index(found.place, expected.shape))
@@ -209,11 +216,11 @@ def _unit(npu: Array) -> float:
     return largest
 
 
-def _allowed(npu: Array, dtype: str, unit: float, tolerance: float | None, *, exact: bool) -> Array:
+def _allowed(npu: Array, *, dtype: str, unit: float, tolerance: float | None, exact: bool, noise: Array) -> Array:
     """How far each element may be from the NPU's, which is float64 here."""
     if dtype in TOLERANCES:
         if exact and tolerance is None:
             return np.zeros_like(npu)
         factor = TOLERANCES[dtype] if tolerance is None else tolerance
-        return np.asarray(factor * np.maximum(np.abs(np.where(np.isfinite(npu), npu, 0.0)), unit))
+        return np.asarray(factor * np.maximum(np.abs(np.where(np.isfinite(npu), npu, 0.0)), unit) + noise)
     return np.full_like(npu, 0.0 if exact or dtype != "int8" else _STEP)

@@ -3,7 +3,7 @@
 msit:     ROOT/{layer,model}/<pid>/<graph>.json         and  ROOT/tensors/<device>_<pid>/<round>/<id>_<Layer>/...
           ROOT/operation_io_tensors/<pid>/operation_tensors_<n>.csv
 msprobe:  ROOT/info/{layer,model}/<device>_<pid>/<graph>.json  and  ROOT/data/<device>_<pid>/<round>/<id>_<Layer>/...
-          statistic.csv
+          ROOT/data/<device>_<pid>/<round>/statistic.csv
 
 A layer's folder has `before/intensor<i>.bin`, `after/outtensor<i>.bin`, and one folder of the same kind for each of its
 operations, `<id>_<Op>`, with `op_param.json`.
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, NodePath
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
-from onnx_sparse.converters.ascend.atb.tables import read_table
-from onnx_sparse.converters.ascend.atb.tensor_file import read_record
+from onnx_sparse.converters.ascend.atb.tables import named_records, read_table
+from onnx_sparse.converters.ascend.atb.tensor_file import FOLDER, read_record
 from onnx_sparse.converters.ascend.source import inside
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.files.guarded_files import read_file
@@ -31,8 +31,6 @@ _LEVELS_UP = 5
 _LEVELS_DOWN = 4
 _MOST_FOLDERS = 20_000
 _MOST_PARAM_BYTES = 2**20
-#: The folder of a layer or operation: `<id>_<Type>`.
-FOLDER = re.compile(r"(?:\d+_)*?(\d+)_(\D.*)")
 _TENSOR = re.compile(r"(in|out)tensor(\d+)\.bin")
 
 
@@ -49,16 +47,24 @@ def find_records(graph: AtbGraph, source: Path, tensors: Path | None) -> Records
     """
     if tensors is None:
         root = _root_above(source)
-        return Records() if root is None else _from_folder(graph, root, _process(source))
+        return Records() if root is None else _without_errors(_from_folder(graph, root, _process(source)))
     if tensors.is_dir():
         records = _from_folder(graph, tensors, "")
     elif tensors.is_file():
-        records = Records(by_name=read_table(tensors, tensors.parent), root=tensors.parent)
+        listed = named_records(read_table(tensors, tensors.parent), graph)
+        records = Records(by_name=listed, root=tensors.parent)
     else:
         raise ConversionError(f"{tensors}: no such file or directory")
-    names = {graph.name, *(node.name for node in graph.nodes)}
-    if not records.by_path and not names & set(records.by_name):
+    if not records.by_path and not records.by_name:
         raise ConversionError(f"{tensors} holds no tensors of {graph.name}, whose operations are {_some(graph)}")
+    return _without_errors(records)
+
+
+def _without_errors(records: Records) -> Records:
+    """The records, if the files of all could be read: a conversion must not take what it can get."""
+    for record in records.by_path.values():
+        for error in record.errors:
+            raise ConversionError(error)
     return records
 
 
@@ -85,9 +91,8 @@ def _process(source: Path) -> str:
 def _from_folder(graph: AtbGraph, root: Path, process: str) -> Records:
     records = Records(root=root)
     tables = tables_of(root)
-    own = [table for table in tables if table.parent.name.rpartition("_")[2] == process]
-    for table in own or tables:
-        for name, record in read_table(table, root).items():
+    for table in [table for table in tables if is_of_process(table, root, process)] or tables:
+        for name, record in named_records(read_table(table, root), graph).items():
             records.by_name.setdefault(name, record)
     folder = _graph_folder(graph, root, process)
     if folder is not None:
@@ -95,10 +100,15 @@ def _from_folder(graph: AtbGraph, root: Path, process: str) -> Records:
     return records
 
 
+def is_of_process(path: Path, root: Path, process: str) -> bool:
+    """Whether a file stands below the folder of a process: `<pid>` or `<device>_<pid>`."""
+    return any(part.rpartition("_")[2] == process for part in path.relative_to(root).parts[:-1])
+
+
 def tables_of(root: Path) -> list[Path]:
     """The tables in a dump's folder."""
     patterns = ("operation_io_tensors/*/operation_tensors_*.csv", "statistic*.csv", "operation_tensors_*.csv",
-                "*/statistic*.csv", "*/*/statistic*.csv")  # fmt: skip
+                "*/statistic*.csv", "*/*/statistic*.csv", "*/*/*/statistic*.csv")  # fmt: skip
     return list(dict.fromkeys(path for pattern in patterns for path in sorted(root.glob(pattern))))
 
 
@@ -176,15 +186,15 @@ def _record(folder: Path, root: Path | None) -> OperationRecord:
     sides = (("before", "in"), ("after", "out"), ("after", "in"))
     inputs, outputs, updated = (_tensors(folder / when, side, root) for when, side in sides)
     param_file = folder / "op_param.json"
-    param = None
+    param, wrong = None, ""
     if param_file.is_file() and inside(param_file, root) and param_file.stat().st_size <= _MOST_PARAM_BYTES:
         try:
             param = json.loads(read_file(param_file, root).decode())
         except OSError as error:
-            raise ConversionError(f"{param_file} cannot be read: {error.strerror}") from error
+            wrong = f"{param_file} cannot be read: {error.strerror}"
         except (ValueError, RecursionError) as error:
-            raise ConversionError(f"{param_file} is not JSON: {error}") from error
-    return OperationRecord(inputs, outputs, "", param, updated)
+            wrong = f"{param_file} is not JSON: {error}"
+    return OperationRecord(inputs, outputs, "", param, updated, wrong)
 
 
 def _tensors(folder: Path, side: str, root: Path | None) -> tuple[TensorRecord | None, ...]:

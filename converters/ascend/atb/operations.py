@@ -5,7 +5,8 @@ from __future__ import annotations
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
 from onnx_sparse.converters.writing.registry import CoverageRow
 
-_OTHER_RANKS = "it exchanges tensors with other ranks, which a dump of one rank does not have"
+_OTHER_RANKS = "a model of one rank does not exchange tensors; `replay` computes it from the dump of all ranks"
+_PAIRS = "it exchanges tensors with another rank, whose operation is at another place in the graph"
 _RANDOM = "it draws random numbers of the NPU's host"
 _UNUSED = "no model in the public sources uses it"
 _PARTLY_DEFINED = "its public definition does not cover what models use of it"
@@ -15,8 +16,8 @@ NOT_CONVERTED = {
     "AllToAllV": _OTHER_RANKS,
     "AllToAllVV2": _OTHER_RANKS,
     "ReduceScatterV": _OTHER_RANKS,
-    "Send": _OTHER_RANKS,
-    "Recv": _OTHER_RANKS,
+    "Send": _PAIRS,
+    "Recv": _PAIRS,
     "TopkToppSampling": _RANDOM,
     "Multinomial": _RANDOM,
     "LinearSparse": "its compressed weights are not decompressed",

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx_sparse.converters.ascend.atb.graph import NodePath
 from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.schemas.declaration import DType
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """A tensor by the operation that read or wrote it.
+
+    Attributes:
+        ids: The ids of the enclosing layer and graphs, outermost first, then of the operation.
+        side: `in` or `out`.
+        index: Its position among the operation's inputs or outputs.
+    """
+
+    ids: tuple[int, ...]
+    side: str
+    index: int
 
 
 @dataclass(frozen=True)
@@ -19,12 +35,16 @@ class TensorRecord:
         format: Its format: `ND`, `FRACTAL_NZ`.
         shape: Its shape.
         file: The file with its data.
+        copy_of: The tensor under which the tool has saved the data, if that is not this one.
+        error: Why its file cannot be read.
     """
 
     dtype: DType | None = None
     format: str | None = None
     shape: Shape | None = None
     file: Path | None = None
+    copy_of: TensorPlace | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +57,7 @@ class OperationRecord:
         soc: The chip, from `SocVersion` in a csv.
         param: Its parameters from op_param.json.
         updated: The tensors it read, after it ran; some tools write them for operations that write in place.
+        param_error: Why its op_param.json cannot be read.
     """
 
     inputs: tuple[TensorRecord | None, ...] = ()
@@ -44,6 +65,16 @@ class OperationRecord:
     soc: str = ""
     param: object = None
     updated: tuple[TensorRecord | None, ...] = ()
+    param_error: str = ""
+
+    @property
+    def errors(self) -> Iterator[str]:
+        """What cannot be read."""
+        for tensor in (*self.inputs, *self.outputs, *self.updated):
+            if tensor is not None and tensor.error:
+                yield tensor.error
+        if self.param_error:
+            yield self.param_error
 
 
 @dataclass
@@ -69,6 +100,7 @@ class Records:
             there.soc or listed.soc,
             there.param if there.param is not None else listed.param,
             there.updated,
+            there.param_error,
         )
 
 

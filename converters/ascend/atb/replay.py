@@ -9,20 +9,22 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.ascend.atb.comparison import Comparison, compare
+from onnx_sparse.converters.ascend.atb.collectives import COLLECTIVES, Rank, linear_parallel, magnitudes
+from onnx_sparse.converters.ascend.atb.comparison import ROUNDOFF, Comparison, compare
 from onnx_sparse.converters.ascend.atb.conversion import written
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, with_unique_writes
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
 from onnx_sparse.converters.ascend.atb.operation import DoesNotRunError, OperationRunner
 from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
-from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
+from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorPlace, TensorRecord
 from onnx_sparse.converters.ascend.atb.runs import Run
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.errors import ConversionError, Unsupported
@@ -85,7 +87,14 @@ class Replay:
         return [comparison for outcome in self.outcomes for comparison in outcome.comparisons]
 
 
-def replay(run: Run, runner: OperationRunner, *, tolerance: float | None = None, chain: bool = False) -> Replay:
+def replay(
+    run: Run,
+    runner: OperationRunner,
+    *,
+    tolerance: float | None = None,
+    chain: bool = False,
+    others: Sequence[Run] = (),
+) -> Replay:
     """Run one layer of a dump.
 
     Args:
@@ -93,12 +102,14 @@ def replay(run: Run, runner: OperationRunner, *, tolerance: float | None = None,
         runner: Runs its operations.
         tolerance: How far a floating tensor may be from the NPU's; None uses the tolerance of its element type.
         chain: Whether each operation reads the results computed here, and only the graph's inputs are the dump's.
+        others: The other layers of the dump: operations between ranks read what the other devices recorded.
 
     Raises:
         ConversionError: The graph contradicts itself.
     """
     graph = with_unique_writes(run.graph, written)
-    return _Layer(run, graph, run.records(), runner, tolerance, chain).replay()
+    peers = tuple(other for other in others if other.is_peer_of(run))
+    return _Layer(run, graph, run.records(), runner, tolerance, chain, peers).replay()
 
 
 @dataclass
@@ -127,8 +138,11 @@ class _Layer:
     runner: OperationRunner
     tolerance: float | None
     chain: bool
+    peers: tuple[Run, ...] = ()
     notes: list[str] = field(default_factory=list)
     values: dict[str, _Value] = field(default_factory=dict)
+    places: dict[TensorPlace, str] = field(default_factory=dict)
+    noise: dict[str, Array] = field(default_factory=dict)
 
     def replay(self) -> Replay:
         self._find_records()
@@ -168,6 +182,14 @@ class _Layer:
 
     def _find_records(self) -> None:
         """The records of each tensor: as written by its operation, else as read by the first that reads it."""
+        layer = int(self.run.identity or 0)
+        for path, sides in (
+            ((), (self.graph.inputs, self.graph.outputs)),
+            *((node.path, (node.inputs, node.outputs)) for node in self.graph.nodes),
+        ):
+            ids = (*((layer,) if self.graph.op_type else ()), *(index for index, _ in path))
+            for side, names in zip(("in", "out"), sides, strict=True):
+                self.places |= {TensorPlace(ids, side, i): name for i, name in enumerate(names)}
         own = self.records.of((), self.graph.name)
         for position, name in enumerate(self.graph.inputs):
             value = self.values.setdefault(name, _Value(writer=self.graph.name))
@@ -175,11 +197,21 @@ class _Layer:
         for node in self.graph.nodes:
             record = self.records.of(node.path, node.name)
             for position, name in enumerate(node.inputs):
-                value = self.values.setdefault(name, _Value())
-                self._see(value, record.inputs[position] if position < len(record.inputs) else None, node.name)
+                self._see(self.values.setdefault(name, _Value()), self._read_by(record, position, name), node.name)
             for position, name in enumerate(node.outputs):
                 value = self.values.setdefault(name, _Value(writer=node.name))
                 self._see(value, self._written(node, record, position), node.name)
+
+    def _read_by(self, record: OperationRecord, position: int, name: str) -> TensorRecord | None:
+        """The record of an input, without data that are not the tensor's.
+
+        msprobe saves the tensors of one name once. If an operation has since written in place, without an output that
+        says so, that file has what was there before.
+        """
+        found = record.inputs[position] if position < len(record.inputs) else None
+        if found is None or found.copy_of is None or self.places.get(found.copy_of, name) == name:
+            return found
+        return replace(found, file=None)
 
     @staticmethod
     def _see(value: _Value, record: TensorRecord | None, where: str) -> None:
@@ -219,20 +251,96 @@ class _Layer:
     def _run(self, node: AtbNode, record: OperationRecord) -> list[Array]:
         if not node.op_type:
             raise Unsupported("a plugin operation: the dump holds its name only, neither its type nor its parameters")
-        if node.kind not in HANDLERS:
+        if node.kind not in HANDLERS and node.kind not in COLLECTIVES:
             raise Unsupported(why_not(node.kind))
         if not node.outputs:
             raise Unsupported("it has no outputs")
         inputs = [self._input(node, record, position) for position in range(len(node.inputs))]
+        param = self._param(node, record)
+        self._note_parameters(node, record.param)
+        if _ranks(node, param) > 1:
+            result, self.noise[node.outputs[0]] = self._exchanged(node, Parameters(param), inputs)
+            return [result]
+        return self.runner.run(node, param, record, inputs)
+
+    def _param(self, node: AtbNode, record: OperationRecord) -> Any:
+        """The parameters of an operation: the graph's, else those of its folder."""
         own = node.param if node.param not in (None, "") else record.param
         param = record.param if self.run.borrowed and record.param is not None else own
-        return self.runner.run(node, param, record, inputs)
+        if record.param_error and (self.run.borrowed or own is None):
+            raise ConversionError(record.param_error)
+        return param
+
+    def _exchanged(self, node: AtbNode, params: Parameters, inputs: list[Array]) -> tuple[Array, Array]:
+        """The result of an operation between ranks, from what the other devices read in the same round.
+
+        Returns:
+            The result, and how far each element may be off because partial sums are rounded in an unknown order.
+        """
+        size = params.integer("rankSize", 0)
+        own = params.integer("rank", self.run.device_number)
+        found = {own: Rank(params, inputs)}
+        for peer in self._peer_layers:
+            there = next((other for other in peer.graph.nodes if other.path == node.path), None)
+            if there is None or there.kind != node.kind:
+                continue
+            peer_params = Parameters(peer._param(there, peer.records.of(there.path, there.name)))
+            number = peer_params.integer("rank", peer.run.device_number)
+            if peer_params.text("commDomain") != params.text("commDomain"):
+                continue
+            if number in found:
+                raise Unsupported(f"two devices of the dump have rank {number}")
+            found[number] = Rank(peer_params, [peer._recorded(there, i) for i in range(len(there.inputs))])
+        missing = [str(number) for number in range(size) if number not in found]
+        if missing or len(found) != size:
+            lacks = f"no rank {', '.join(missing[:8])}" if missing else f"{len(found)}"
+            raise Unsupported(f"it exchanges tensors between {size} ranks, and the dump has {lacks} in this round")
+        ranks = [found[number] for number in range(size)]
+        if node.kind in COLLECTIVES:
+            collective = COLLECTIVES[node.kind]
+            result = collective.compute(ranks, own)
+            sums = np.zeros(1) if collective.is_exact(params) else collective.compute(magnitudes(ranks), own)
+        else:
+            products = partial(self._product, node)
+            result = linear_parallel(ranks, own, products, params)
+            sums = linear_parallel(ranks, own, lambda *at: np.abs(products(*at).astype(np.float64)), params)
+        roundoff = ROUNDOFF.get(str(result.dtype), 0.0)
+        return result, np.abs(sums) * roundoff * (size - 1)
+
+    def _product(self, node: AtbNode, rank: Rank, x: Array) -> Array:
+        """The product of LinearParallelOperation on one rank."""
+        if rank.params.integer("quantType", -1) not in (-1, 0):
+            raise Unsupported("quantType: quantized LinearParallel is not supported")
+        param = {"rankSize": 1, "transWeight": rank.params.flag("transWeight", True), "hasResidual": False}
+        alone = replace(node, inputs=node.inputs[:2], outputs=node.outputs[:1])
+        (y,) = self.runner.run(alone, param, OperationRecord(), [x, rank.inputs[1]])
+        return y
+
+    @cached_property
+    def _peer_layers(self) -> list[_Layer]:
+        """The same layer on the other devices, with its records."""
+        layers = []
+        for run in self.peers:
+            graph = with_unique_writes(run.graph, written)
+            layer = _Layer(run, graph, run.records(), self.runner, self.tolerance, chain=False)
+            layer._find_records()
+            layers.append(layer)
+        return layers
+
+    def _recorded(self, node: AtbNode, position: int) -> Array:
+        """What an operation has read, as the dump says."""
+        name = node.inputs[position]
+        seen = self._read_by(self.records.of(node.path, node.name), position, name)
+        found = seen if seen is not None and seen.file is not None else (self.values[name].record or (None,))[0]
+        if found is None:
+            raise Unsupported(f"the dump of device {self.run.device} has no data of {name}, which the operation reads")
+        return self._read(found)
 
     def _input(self, node: AtbNode, record: OperationRecord, position: int) -> Array:
         """What an operation reads: its own record, or that of the tensor's writer, or what was computed."""
         name = node.inputs[position]
         value = self.values[name]
-        seen = record.inputs[position] if position < len(record.inputs) else None
+        seen = self._read_by(record, position, name)
         if self.chain and value.computed is not None:
             array = value.computed
         elif seen is not None and seen.file is not None:
@@ -255,6 +363,16 @@ class _Layer:
             raise Unsupported(f"it reads {name} {shape_text(array.shape)}, which is {shape_text(wanted)} in the dump")
         self._note_reshape(node, position, name, array.shape, wanted)
         return array.reshape([d for d in wanted if d is not None])
+
+    def _note_parameters(self, node: AtbNode, recorded: object) -> None:
+        if isinstance(node.param, dict) and isinstance(recorded, dict) and not self.run.borrowed:
+            other = [key for key, value in node.param.items() if recorded.get(key, value) != value]
+            if other:
+                there, here = recorded[other[0]], node.param[other[0]]
+                self.notes.append(
+                    f"{node.name}: {other[0]} is {there!r} in op_param.json and {here!r} in the graph, which is what "
+                    "runs here"
+                )
 
     def _note_reshape(self, node: AtbNode, position: int, name: str, before: Any, after: Any) -> None:
         if before is not None and before != after:
@@ -282,6 +400,8 @@ class _Layer:
                 try:
                     value.computed, value.taken = self._read(found), True
                     value.digest = _digest(value.computed)
+                except Unsupported:
+                    value.computed = None
                 except ConversionError as error:
                     return Outcome(node.name, outcome.op_type, reason=f"{outcome.reason}; {error}", failed=True)
         return outcome
@@ -290,10 +410,12 @@ class _Layer:
         comparisons: list[Comparison] = []
         missing: list[str] = []
         params = Parameters(node.param if isinstance(node.param, dict) else None)
-        handler = HANDLERS[node.kind]
-        exact = handler.is_exact(params)
+        handler = HANDLERS.get(node.kind)
+        exact = handler is not None and handler.is_exact(params)
+        if _ranks(node, node.param) > 1 and node.kind in COLLECTIVES:
+            exact = COLLECTIVES[node.kind].is_exact(params)
         read = record.inputs[0] if record.inputs else None
-        sizes = read.shape if handler.sums and read is not None and read.shape else (1,)
+        sizes = read.shape if handler is not None and handler.sums and read is not None and read.shape else (1,)
         terms = sizes[-2 if params.flag("transposeA", False) and len(sizes) > 1 else -1] or 1
         for position, (name, result) in enumerate(zip(node.outputs, results, strict=True)):
             value = self.values[name]
@@ -305,10 +427,12 @@ class _Layer:
                 continue
             try:
                 npu = self._read(found)
-            except ConversionError as error:
-                return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed=True)
+            except (ConversionError, Unsupported) as error:
+                failed = isinstance(error, ConversionError)
+                return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed)
             value.digest = _digest(npu)
-            compared = compare(node.name, name, result, npu, self.tolerance, exact=exact, terms=terms)
+            noise = self.noise.pop(name, None)
+            compared = compare(node.name, name, result, npu, self.tolerance, exact=exact, terms=terms, noise=noise)
             comparisons.append(compared if where == node.name else _with_note(compared, f"as {where} read it"))
         reason = f"the dump has no data of {', '.join(missing)}" if missing else ""
         return Outcome(node.name, node.op_type, tuple(comparisons), reason)
@@ -327,13 +451,20 @@ class _Layer:
                 continue
             try:
                 npu = self._read(found)
-            except ConversionError as error:
-                return Outcome(name, op_type, tuple(comparisons), str(error), failed=True)
+            except (ConversionError, Unsupported) as error:
+                return Outcome(name, op_type, tuple(comparisons), str(error), isinstance(error, ConversionError))
             comparisons.append(compare(name, tensor, value.computed, npu, self.tolerance))
         if not comparisons and not missing:
             return None
         reason = f"{', '.join(missing)}: the operation that writes it is not run" if missing else ""
         return Outcome(name, op_type, tuple(comparisons), reason)
+
+
+def _ranks(node: AtbNode, param: Any) -> int:
+    """Between how many ranks an operation exchanges tensors; 0 for operations of one rank."""
+    if node.kind not in COLLECTIVES and node.kind != "LinearParallel":
+        return 0
+    return Parameters(param if isinstance(param, dict) else None).integer("rankSize", 0)
 
 
 def _with_note(comparison: Comparison, note: str) -> Comparison:

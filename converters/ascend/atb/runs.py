@@ -6,16 +6,18 @@ A dump has one file for each layer's graph, and a folder of tensors for each tim
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_sparse.converters.ascend.atb.dump import DATA_FOLDERS, FOLDER, by_number, folder_records, tables_of
+from onnx_sparse.converters.ascend.atb.dump import DATA_FOLDERS, by_number, folder_records, is_of_process, tables_of
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph
 from onnx_sparse.converters.ascend.atb.json_graph import is_atb_json, read_graph
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records
-from onnx_sparse.converters.ascend.atb.tables import read_runs
+from onnx_sparse.converters.ascend.atb.tables import named_records, read_runs
+from onnx_sparse.converters.ascend.atb.tensor_file import FOLDER
 from onnx_sparse.converters.ascend.source import inside, read_json
 from onnx_sparse.converters.errors import ConversionError
 
@@ -23,6 +25,10 @@ _GRAPH_PLACES = ("layer", "model", "info/layer", "info/model")
 #: `<device>_<pid>/<round>/<id>_<Layer>`; some tools have a folder more.
 _LEVELS = 4
 _MOST_FOLDERS = 200_000
+#: A file of msprobe's that lists the tensors of a program in PyTorch or MindSpore.
+_PROGRAM_DUMP = "dump.json"
+#: A file of GE's own dump: operator's type and name, task, stream and time.
+_GE_TENSOR = re.compile(r"[A-Za-z]\w*\.[\w-]+(\.\d+){1,3}\.\d{13,}")
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,18 @@ class Run:
         return self.place[0] if self.place else ""
 
     @property
+    def device_number(self) -> int:
+        """The number of the device, or 0."""
+        number = self.device.partition("_")[0]
+        return int(number) if number.isdecimal() and len(number) < 6 else 0
+
+    def is_peer_of(self, other: Run) -> bool:
+        """Whether this is the same layer in the same round, on another device."""
+        mine, theirs = (run.identity or run.graph.name for run in (self, other))
+        same = (self.round, self.graph.op_type, mine) == (other.round, other.graph.op_type, theirs)
+        return same and self.device != other.device
+
+    @property
     def round(self) -> str:
         """The round, or "" if the dump does not say it."""
         return self.place[1] if len(self.place) > 1 and self.place[1].isdecimal() else ""
@@ -62,6 +80,14 @@ class Run:
         """The id in the name of its folder of tensors, or ""."""
         match = FOLDER.fullmatch(self.place[-1]) if self.folder is not None and self.place else None
         return match[1] if match else ""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is a file of any of its tensors."""
+        listed = (tensor for record in self.listed.values() for tensor in (*record.inputs, *record.outputs))
+        return any(tensor is not None and tensor.file is not None for tensor in listed) or (
+            self.folder is not None and any(self.folder.rglob("*tensor*.bin"))
+        )
 
     def records(self) -> Records:
         """The records of its tensors; their headers are read only now."""
@@ -84,29 +110,58 @@ class Found:
     left_out: tuple[str, ...]
 
 
-def find_runs(root: Path, wanted: str = "") -> Found:
+def find_runs(folder: Path, wanted: str = "") -> Found:
     """The layers that a dump recorded.
 
     Args:
-        root: The dump's folder.
+        folder: The dump's folder, or that of one device or round in it.
         wanted: The name of the only graph to look for; all graphs when empty.
 
     Raises:
         ConversionError: The folder is not a dump, or has no tensors of the wanted graph.
     """
+    root, within = _root_of(folder)
     graphs = list(_graphs(root))
     if not graphs:
-        places = ", ".join(f"{place}/<pid>" for place in _GRAPH_PLACES)
-        raise ConversionError(f"{root} is not a dump: there are no graphs in {places}")
+        raise ConversionError(f"{folder} is not a dump of ATB: {_what_it_is(folder)}")
     known = ", ".join(graph.name for _, graph in graphs[:8]) + (", ..." if len(graphs) > 8 else "")
     chosen = [(path, graph) for path, graph in graphs if not wanted or graph.name == wanted]
     found = _Search(root, chosen)
-    if not found.runs:
-        raise ConversionError(
-            f"{root} has no tensors of {wanted or known}: expected tensors/ or data/ next to the graphs, with "
-            f"after/outtensor<i>.bin" + (f"; its graphs are {known}" if wanted else "")
-        )
-    return Found(tuple(found.runs), () if wanted else tuple(found.left_out))
+    runs = tuple(run for run in found.runs if run.place[: len(within)] == within)
+    runs = runs if any(run.has_data for run in runs) else ()
+    if not runs:
+        why = "expected tensors/ or data/ next to the graphs, with after/outtensor<i>.bin"
+        if found.has_tables:
+            why = "its tables have statistics only; dump the tensors, too (msprobe: task tensor or all)"
+        others = f"; its graphs are {known}" if wanted else ""
+        raise ConversionError(f"{folder} has no tensors of {wanted or known}: {why}{others}")
+    return Found(runs, () if wanted or within else tuple(found.left_out))
+
+
+def _root_of(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """The folder of a whole dump, and the device and round in it: tools take the folder of a round, too."""
+    whole = folder.absolute()
+    for data in whole.parents[:2]:
+        if data.name in DATA_FOLDERS and any(data.parent.glob(f"{place}/*/*.json") for place in _GRAPH_PLACES):
+            return data.parent, whole.relative_to(data).parts
+    return folder, ()
+
+
+def _what_it_is(folder: Path) -> str:
+    """What a folder without ATB's graphs holds."""
+    for depth in ("", "*/", "*/*/"):
+        for path in sorted(folder.glob(depth + _PROGRAM_DUMP)):
+            document = read_json(path) if inside(path, folder) else None
+            names = {"pytorch": "PyTorch", "mindspore": "MindSpore"}
+            framework = str(document.get("framework", "")).lower() if isinstance(document, dict) else ""
+            program = names.get(framework, "a program in PyTorch or MindSpore")
+            return f"{path.name} is msprobe's of {program}, which has no graph"
+        if any(folder.glob(f"{depth}ge_proto_*.txt")) or any(folder.glob(f"{depth}ge_onnx_*.pbtxt")):
+            return "it has graphs of GE; convert each with onnx-sparse convert"
+        if any(_GE_TENSOR.fullmatch(path.name) for path in folder.glob(f"{depth}*")):
+            return "it has tensors of GE's graphs, which are not replayed"
+    places = ", ".join(f"{place}/<pid>" for place in _GRAPH_PLACES)
+    return f"there are no graphs in {places}"
 
 
 def _graphs(root: Path) -> Iterator[tuple[Path, AtbGraph]]:
@@ -210,24 +265,27 @@ class _Search:
     def _listed(self, folder: Path, graph: AtbGraph) -> Mapping[str, OperationRecord]:
         """What the tables say of the operations of a graph in the round of a folder."""
         device, round_ = (*self._place(folder), "", "")[:2]
-        names = {graph.name, *(node.name for node in graph.nodes)}
-        own = [runs for path, runs in self._tables if _process(path.parent.name) == _process(device)]
+        match = FOLDER.fullmatch(folder.name) if graph.op_type else None
+        own = [runs for path, runs in self._tables if is_of_process(path, self.root, _process(device))]
         listed: dict[str, OperationRecord] = {}
         for runs in own or [runs for _, runs in self._tables]:
             for operations in (runs.get((device, round_)), runs.get(("", ""))):
-                for name, record in (operations or {}).items():
-                    if name in names:
-                        listed.setdefault(name, record)
+                for name, record in named_records(operations or {}, graph, match[1] if match else "").items():
+                    listed.setdefault(name, record)
         return listed
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the dump has tables of tensors."""
+        return any(operations for _, runs in self._tables for operations in runs.values())
 
     def _only_listed(self, graphs: Iterable[tuple[Path, AtbGraph]]) -> None:
         """The graphs without a folder: their tensors may be files that a table names."""
         for path, graph in graphs:
-            names = {graph.name, *(node.name for node in graph.nodes)}
             any_run = False
             for _, runs in self._tables:
                 for (device, round_), operations in runs.items():
-                    listed = {name: record for name, record in operations.items() if name in names}
+                    listed = named_records(operations, graph)
                     if any(r is not None and r.file is not None for o in listed.values() for r in o.outputs):
                         self.runs.append(Run(graph, path, self.root, (device, round_), None, listed))
                         any_run = True

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from onnx_sparse.converters.ascend.atb.graph import AtbGraph
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, TensorRecord
 from onnx_sparse.converters.ascend.dtypes import dtype_of_name
 from onnx_sparse.converters.ascend.source import is_file_inside
@@ -33,6 +34,39 @@ def read_table(path: Path, root: Path | None) -> Operations:
         for name, record in operations.items():
             first.setdefault(name, record)
     return first
+
+
+def named_records(operations: Operations, graph: AtbGraph, layer: str = "") -> Operations:
+    """What a table says of the operations of a graph, by `opName`.
+
+    msprobe's table has types and ids: `ElewiseOperation_5_0_2` is operation 2 of graph 0 of layer 5. The names in a
+    graph's file may be others, and the ids of layers go on from round to round while the graph keeps its own.
+
+    Args:
+        operations: The operations of a table.
+        graph: The graph.
+        layer: The id of the layer that ran; "" takes the graph's own, else that of the first layer of its type.
+    """
+    number = layer or graph.name.rpartition("_")[2]
+    found = _named(operations, graph, number)
+    if found or layer or not graph.op_type:
+        return found
+    prefix = f"{graph.op_type}_"
+    others = (name.removeprefix(prefix) for name in operations if name.startswith(prefix))
+    return next((found for other in others if other.isdecimal() and (found := _named(operations, graph, other))), {})
+
+
+def _named(operations: Operations, graph: AtbGraph, number: str) -> Operations:
+    places = [(graph.name, ()), *((group.name, group.path) for group in graph.groups)]
+    places += [(node.name, node.path) for node in graph.nodes]
+    found: Operations = {}
+    for name, path in places:
+        ids = [*([number] if graph.op_type else []), *(str(index) for index, _ in path)]
+        listed = "_".join([path[-1][1] if path else graph.op_type, *ids])
+        record = operations.get(name) or operations.get(listed)
+        if record is not None:
+            found.setdefault(name, record)
+    return found
 
 
 def read_runs(path: Path, root: Path | None) -> dict[tuple[str, str], Operations]:
@@ -96,24 +130,32 @@ def _param(text: str | None) -> object:
 
 
 def _statistic(lines: list[str], path: Path, root: Path | None) -> dict[tuple[str, str], Operations]:
-    """One line per tensor: `Op Name`, `Input/Output`, `Index`, `Dtype`, `Format`, `Shape` as 36x128, `Tensor Path`."""
+    """One line per tensor: `Op Name`, `Op Id`, `Input/Output`, `Index`, `Dtype`, `Shape` as 36x128, ..."""
     runs: dict[tuple[str, str], dict[str, tuple[dict[int, TensorRecord], dict[int, TensorRecord]]]] = {}
     for row in csv.DictReader(lines):
         cells = {(key or "").strip(): (value or "").strip() for key, value in row.items() if isinstance(value, str)}
-        name = cells.get("Op Name", "")
+        name, ids = cells.get("Op Name", ""), cells.get("Op Id", "")
         if not name:
             continue
+        kind = name.rpartition("/")[2]
+        if ids and kind == cells.get("Op Type", kind):  # else it is an `opName`
+            name = f"{kind}_{ids}"
+        run = cells.get("Device and PID", ""), cells.get("Execution Count", "")
         index = int(cells.get("Index", "0"))
-        file = path.parent / cells["Tensor Path"] if cells.get("Tensor Path") else None
-        if file is not None and not is_file_inside(file, root):
-            file = None
-        sides = runs.setdefault((cells.get("Device and PID", ""), cells.get("Execution Count", "")), {})
-        side = sides.setdefault(name, ({}, {}))[0 if cells.get("Input/Output", "").lower().startswith("in") else 1]
+        side = runs.setdefault(run, {}).setdefault(name, ({}, {}))[cells.get("Input/Output", "").lower()[:2] != "in"]
+        file = _tensor_path(cells.get("Tensor Path", ""), run, path.parent, root)
         side[index] = _tensor(cells.get("Dtype", ""), cells.get("Format", ""), cells.get("Shape", "").split("x"), file)
     return {
         run: {name: OperationRecord(_in_order(ins), _in_order(outs)) for name, (ins, outs) in sides.items()}
         for run, sides in runs.items()
     }
+
+
+def _tensor_path(text: str, run: tuple[str, str], folder: Path, root: Path | None) -> Path | None:
+    """The file of a tensor: relative to the table, or absolute on the machine that wrote the dump."""
+    below = text.rpartition("/{}/{}/".format(*run))[2] if text.startswith("/") else text
+    file = folder / below
+    return file if text not in ("", "N/A") and is_file_inside(file, root) else None
 
 
 def _in_order(side: dict[int, TensorRecord]) -> tuple[TensorRecord | None, ...]:

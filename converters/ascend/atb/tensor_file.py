@@ -8,26 +8,32 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onnx_sparse.converters.ascend.atb.records import TensorRecord
-from onnx_sparse.converters.ascend.dtypes import ACL, FORMATS
+from onnx_sparse.converters.ascend.atb.records import TensorPlace, TensorRecord
+from onnx_sparse.converters.ascend.dtypes import ACL, ACL_NAMES, FORMATS
 from onnx_sparse.converters.ascend.source import inside, is_file_inside
-from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 _MOST_HEADER_BYTES = 64 * 1024
 _MOST_DIMS = 64
+#: The folder of a layer or operation: `<id>_<Type>`.
+FOLDER = re.compile(r"(?:\d+_)*?(\d+)_(\D.*)")
+#: msprobe's name for a tensor that it has saved before: the ids of layer, graphs and operation, then the file's name.
+_SAVED_BEFORE = re.compile(r"((?:\d{1,9}_)+)(in|out)tensor(\d{1,5})\.bin")
 
 
 @dataclass(frozen=True)
 class _Header:
     dtype: DType | None
+    acl: int  # the number of the element type
     format: str | None
     shape: tuple[int, ...]
     start: int  # where the data area begins in the file
@@ -36,10 +42,19 @@ class _Header:
 
 
 def read_record(file: Path, root: Path | None) -> TensorRecord:
-    """The record in the header of a file; a tool can be told to write headers without data."""
-    header = _header(file, root)
-    without_data = header.data is not None and header.data[1] > 0 and file.stat().st_size <= header.start
-    return TensorRecord(header.dtype, header.format, header.shape, None if without_data else file)
+    """The record in the header of a file, or why it has none; a tool can be told to write headers without data."""
+    try:
+        header = _header(file, root)
+        without_data = header.data is not None and header.data[1] > 0 and file.stat().st_size <= header.start
+    except ConversionError as error:
+        return TensorRecord(file=file, error=str(error))
+    place = None if without_data else file
+    return TensorRecord(header.dtype, header.format, header.shape, place, _saved_as(header.elsewhere))
+
+
+def _saved_as(text: str) -> TensorPlace | None:
+    match = _SAVED_BEFORE.fullmatch(text)
+    return TensorPlace(tuple(map(int, match[1].split("_")[:-1])), match[2], int(match[3])) if match else None
 
 
 def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:
@@ -51,10 +66,13 @@ def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:
 
     Raises:
         ConversionError: The file is malformed, truncated or outside the folder.
+        Unsupported: Its element type is one that no handler computes with.
     """
     header = _header(file, root)
     if header.dtype is None:
-        raise ConversionError(f"{file}: its element type is not one that ONNX has")
+        if header.acl in ACL_NAMES:
+            raise Unsupported(f"{file.name} is {ACL_NAMES[header.acl]}, which is not computed here")
+        raise ConversionError(f"{file}: dtype={header.acl} is not an element type of ACL")
     holder, place = file, header
     if header.elsewhere:
         holder = _other_file(file, header.elsewhere, root)
@@ -81,14 +99,33 @@ def read_tensor(file: Path, root: Path | None) -> np.ndarray[Any, Any]:
 
 
 def _other_file(file: Path, text: str, root: Path | None) -> Path:
-    """The file that `data=` names, relative to the file's own folder or to the dump's."""
+    """The file that `data=` names: a tensor saved before, else a path from the file's own folder or the dump's."""
     folder = root if root is not None else file.parent
-    for base in (file.parent, folder):
-        if os.path.isfile(base / text):
-            if not is_file_inside(base / text, folder):
+    saved = _saved_as(text)
+    candidates = [file.parent / text, folder / text, *([] if saved is None else _files_of(saved, file))]
+    for candidate in candidates:
+        if os.path.isfile(candidate):
+            if not is_file_inside(candidate, folder):
                 break
-            return base / text
+            return candidate
     raise ConversionError(f"{file}: data={text!r} is not a file in the dump's folder {folder}; nothing else is read")
+
+
+def _files_of(place: TensorPlace, file: Path) -> list[Path]:
+    """The file of a tensor in the same round as another file."""
+    folder = file.parent.parent
+    while FOLDER.fullmatch(folder.name):
+        folder = folder.parent
+    found = [folder]
+    for wanted in place.ids:
+        found = [
+            child
+            for parent in found
+            for child in sorted(parent.iterdir())
+            if (match := FOLDER.fullmatch(child.name)) and int(match[1]) == wanted and child.is_dir()
+        ]
+    when = "before" if place.side == "in" else "after"
+    return [parent / when / f"{place.side}tensor{place.index}.bin" for parent in found]
 
 
 def _header(file: Path, root: Path | None) -> _Header:
@@ -118,7 +155,7 @@ def _header(file: Path, root: Path | None) -> _Header:
         raise ConversionError(f"{file}: its header is malformed: dims {list(shape)[:8]}, data {data}")
     place = None if data is None else (data[0], data[1])
     elsewhere = fields.get("data", "") if place is None else ""
-    return _Header(ACL.get(dtype), FORMATS.get(layout, str(layout)), shape, start, place, elsewhere)
+    return _Header(ACL.get(dtype), dtype, FORMATS.get(layout, str(layout)), shape, start, place, elsewhere)
 
 
 def _integers(text: str) -> tuple[int, ...]:

@@ -6,9 +6,9 @@ import math
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.schemas.declaration import DType
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing import division
-from onnx_sparse.converters.writing.special_functions import inverse_error
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
 
 _SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
 _UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)

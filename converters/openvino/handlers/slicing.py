@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 
@@ -15,12 +15,12 @@ _END = 2**62
 
 
 @handles("Slice-8", to="Slice")
-def slice_(node: Node, emit: Emitter) -> Tensor:
+def slice_(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Slice-8: (data, start, stop, step, axes); ONNX has axes before steps."""
     return _slice(node, emit, node[0], 1)
 
 
-def _slice(node: Node, emit: Emitter, data: Tensor, first: int) -> Tensor:
+def _slice(node: Node, emit: OpenVINOEmitter, data: Tensor, first: int) -> Tensor:
     """A slice of a tensor; the bounds are the node's inputs from position `first` on."""
     axes = node.optional(first + 3)
     start, stop, step = (emit.vector(node[first + k]) for k in range(3))
@@ -33,7 +33,7 @@ def _slice(node: Node, emit: Emitter, data: Tensor, first: int) -> Tensor:
 
 
 @handles("SliceScatter-15", to="Slice, ScatterND")
-def slice_scatter(node: Node, emit: Emitter) -> Tensor:
+def slice_scatter(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """SliceScatter-15: (data, updates, start, stop, step, axes). A Slice of positions finds where the updates go."""
     data, updates = node[0], node[1]
     column, flat = emit.constant([-1, 1]), emit.constant([-1])
@@ -49,7 +49,7 @@ def slice_scatter(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("StridedSlice-1", to="Slice, Squeeze, Unsqueeze", notes="With begin or end masks, steps must be constants.")
-def strided_slice(node: Node, emit: Emitter) -> Tensor:
+def strided_slice(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """StridedSlice-1 with its five masks, whose position k belongs to entry k of begin, not to axis k."""
     x, count = node[0], _entries(node)
     masks = {key: _mask(node, key, count) for key in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
@@ -101,7 +101,7 @@ def _entries(node: Node) -> int:
     raise Unsupported("the number of entries in begin is not known")
 
 
-def _picked(emit: Emitter, part: Tensor, taken: list[int], count: int) -> Tensor:
+def _picked(emit: OpenVINOEmitter, part: Tensor, taken: list[int], count: int) -> Tensor:
     if part.value is not None:
         if part.value.shape != (count,):
             raise Unsupported(f"{part}, where {count} entries are needed")
@@ -109,7 +109,7 @@ def _picked(emit: Emitter, part: Tensor, taken: list[int], count: int) -> Tensor
     return part if len(taken) == count else emit.op("Gather", part, emit.constant(taken))
 
 
-def _masked(emit: Emitter, parts: list[Tensor], masks: list[dict[str, bool]]) -> tuple[Tensor, Tensor, Tensor]:
+def _masked(emit: OpenVINOEmitter, parts: list[Tensor], masks: list[dict[str, bool]]) -> tuple[Tensor, Tensor, Tensor]:
     """Begin, end and step with the masks in effect: all of an axis, or one element of it."""
     begins, ends, steps = parts
     shrink = np.array([mask["shrink_axis"] for mask in masks])
@@ -134,7 +134,9 @@ def _masked(emit: Emitter, parts: list[Tensor], masks: list[dict[str, bool]]) ->
     return begins, ends, steps
 
 
-def _where(emit: Emitter, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], chosen: Tensor, other: Tensor) -> Tensor:
+def _where(
+    emit: OpenVINOEmitter, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], chosen: Tensor, other: Tensor
+) -> Tensor:
     if not mask.any():
         return other
     if mask.all():

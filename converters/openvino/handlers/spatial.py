@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import FLOATS, NARROW, Emitter
+from onnx_sparse.converters.openvino.emitter import FLOATS, NARROW, OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis
 from onnx_sparse.converters.tensor import Tensor
@@ -20,7 +20,7 @@ def _square_blocks(node: Node) -> tuple[str, int, int]:
 
 
 @handles("DepthToSpace-1", to="DepthToSpace, or Reshape, Transpose")
-def depth_to_space(node: Node, emit: Emitter) -> Tensor:
+def depth_to_space(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """DepthToSpace-1: the channels of a pixel become a block of pixels. ONNX's operator has two axes of space."""
     mode, block, rank = _square_blocks(node)
     if rank == 4:
@@ -42,7 +42,7 @@ def depth_to_space(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("SpaceToDepth-1", to="SpaceToDepth, or Reshape, Transpose")
-def space_to_depth(node: Node, emit: Emitter) -> Tensor:
+def space_to_depth(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """SpaceToDepth-1: the inverse of DepthToSpace. ONNX's operator has two axes of space, and puts blocks first."""
     mode, block, rank = _square_blocks(node)
     if rank == 4 and mode == "blocks_first":
@@ -63,7 +63,7 @@ def space_to_depth(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ShuffleChannels-1", to="Reshape, Transpose")
-def shuffle_channels(node: Node, emit: Emitter) -> Tensor:
+def shuffle_channels(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ShuffleChannels-1: [.., group, channels / group, ..] with the two swapped."""
     x, groups = node[0], node.integer("group", 1)
     axis = x.axis(node.integer("axis", 1))
@@ -78,7 +78,7 @@ def shuffle_channels(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("SpaceToBatch-2", to="Pad, Reshape, Transpose", notes="The block shape must be a constant.")
-def space_to_batch(node: Node, emit: Emitter) -> Tensor:
+def space_to_batch(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """SpaceToBatch-2: (data, block shape, paddings at the start, at the end). The blocks' positions become batches."""
     blocks, rank = _blocks(node), node[0].rank
     pads = emit.op("Concat", emit.vector(node[2]), emit.vector(node[3]), axis=0)
@@ -95,7 +95,7 @@ def space_to_batch(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("BatchToSpace-2", to="Reshape, Transpose, Slice", notes="The block shape must be a constant.")
-def batch_to_space(node: Node, emit: Emitter) -> Tensor:
+def batch_to_space(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """BatchToSpace-2: (data, block shape, what is cropped at the start, at the end): the inverse of SpaceToBatch."""
     blocks, rank = _blocks(node), node[0].rank
     sizes = emit.shape_of(node[0])
@@ -117,14 +117,14 @@ def _blocks(node: Node) -> list[int]:
     return blocks
 
 
-def _interleaved(emit: Emitter, sizes: Tensor, blocks: Tensor, rank: int) -> Tensor:
+def _interleaved(emit: OpenVINOEmitter, sizes: Tensor, blocks: Tensor, rank: int) -> Tensor:
     """The sizes and blocks of the axes in turn, without the first block."""
     pairs = [emit.op("Unsqueeze", t, emit.constant([1])) for t in (sizes, blocks)]
     flat = emit.op("Reshape", emit.op("Concat", *pairs, axis=1), emit.constant([-1]))
     return emit.op("Gather", flat, emit.constant([0, *range(2, 2 * rank)]))
 
 
-def _span(emit: Emitter, start: int, end: int) -> tuple[Tensor, Tensor]:
+def _span(emit: OpenVINOEmitter, start: int, end: int) -> tuple[Tensor, Tensor]:
     return emit.constant([start]), emit.constant([end])
 
 
@@ -136,7 +136,7 @@ def _product(numbers: list[int]) -> int:
 
 
 @handles("ReorgYolo-1", "ReorgYolo-2", to="Reshape, SpaceToDepth")
-def reorg_yolo(node: Node, emit: Emitter) -> Tensor:
+def reorg_yolo(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ReorgYolo: the elements of an image are taken for one with fewer channels, whose blocks become channels."""
     (stride,) = per_axis(node, "stride", 1, least=1)
     batch, channels, height, width = (emit.shape_of(node[0], k, k + 1) for k in range(4))
@@ -149,7 +149,7 @@ def reorg_yolo(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("RegionYolo-1", to="Sigmoid, or Softmax", ignored=("anchors",))  # which OpenVINO's kernel does not read
-def region_yolo(node: Node, emit: Emitter) -> Tensor:
+def region_yolo(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """RegionYolo-1: of each region of a cell, the center, what there is, and the classes.
 
     With `do_softmax` the classes are a distribution, and the axes from `axis` to `end_axis` become one.
@@ -190,7 +190,7 @@ def region_yolo(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ExtractImagePatches-3", to="Pad, Gather, Transpose")
-def extract_image_patches(node: Node, emit: Emitter) -> Tensor:
+def extract_image_patches(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ExtractImagePatches-3: [batch, channels, height, width] to [batch, patch, rows of patches, columns of patches].
 
     A patch has its rows, its columns, and their channels.
@@ -230,7 +230,7 @@ def extract_image_patches(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Col2Im-15", to="Col2Im", notes="Of floats, and of integers of 8 and 16 bits.")
-def col2im(node: Node, emit: Emitter) -> Tensor:
+def col2im(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Col2Im-15, also without a batch. ONNX Runtime adds up floats only."""
     if node[0].dtype not in (*FLOATS, *NARROW):
         raise Unsupported(f"{node[0]}, whose sums floats do not hold")

@@ -16,7 +16,7 @@ from onnx_sparse.converters.rewriting.rules.known_branches import KnownBranch
 from onnx_sparse.converters.rewriting.rules.scatters import reduced_into
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.segment_reductions import SCATTERED
+from onnx_sparse.converters.writing.lowering.segment_reductions import SCATTERED
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.models.inlining import with_inlined, without_calls_of_functions
 from onnx_sparse.models.onnx_tools import with_inferred_types

@@ -14,7 +14,7 @@ from onnx_sparse.converters.rewriting.rules.exported_lookups import Lookup, coun
 from onnx_sparse.converters.rewriting.sizes import Size, shape_sizes, size_of, sizes
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.segment_reductions import SCATTERED, merged, reduced_by_segment, scattered
+from onnx_sparse.converters.writing.lowering.segment_reductions import SCATTERED, merged, reduced_by_segment, scattered
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas import unsorted_segment
 from onnx_sparse.schemas.declaration import INDEX, NUMBERS, dtype_name

@@ -18,7 +18,7 @@ from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.rules.exported_lookups import Lookup
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment
+from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_by_segment
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas import FAMILY_OF
 from onnx_sparse.schemas.declaration import NUMBERS, dtype_name, numpy_dtype

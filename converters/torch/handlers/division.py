@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.writing import division
+from onnx_sparse.converters.writing.lowering import division
 from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
 
 if TYPE_CHECKING:

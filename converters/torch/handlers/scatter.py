@@ -12,7 +12,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.segment_ids import index, never_negative
-from onnx_sparse.converters.writing.segment_reductions import reduced_by_segment
+from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_by_segment
 from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:

@@ -90,7 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
         for position, layer in enumerate(found.runs, 1):
             progress(f"running {_label(layer)} ({position} of {len(found.runs)})")
             try:
-                replays.append(replay(layer, runner, tolerance=arguments.tolerance, chain=arguments.chain))
+                settings = {"tolerance": arguments.tolerance, "chain": arguments.chain, "others": found.runs}
+                replays.append(replay(layer, runner, **settings))
             except ConversionError as error:  # the other layers are still run
                 not_run[_label(layer)] = _reason(layer.graph.name, error)
     document = {

@@ -10,7 +10,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.special_functions import inverse_error
+from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name
 
 _NUMBERS = ("all numbers",)
@@ -104,16 +104,16 @@ def softmax(node: Node, emit: Emitter) -> Tensor:
     dtypes=("float16", "bfloat16", "float"),
     differs="computed as 1 - erf(x): an error of 1e-7 for float32, as large as the result itself where x > 4",
 )
-def erfc(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def erfc(node: Node, emit: Emitter) -> Tensor:
     """One minus the error function, as in Keras' gelu."""
     x = node["x"]
     if x.dtype == TensorProto.DOUBLE:
         raise Unsupported("ONNX Runtime has no error function of double")
-    return (emit.op("Sub", emit.like(1, x), emit.op("Erf", x)),)
+    return emit.op("Sub", emit.like(1, x), emit.op("Erf", x))
 
 
 @handles("Log1p", inputs=("x",), to="Log", dtypes=_FLOAT_NAMES)
-def log1p(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def log1p(node: Node, emit: Emitter) -> Tensor:
     """log(1 + x), exact to a few units in the last place for small x, too.
 
     Rounding 1 + x to u loses digits of x, but log(u) / (u - 1) changes little with u, and x times it has them again
@@ -127,11 +127,11 @@ def log1p(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     exact = emit.op("Mul", x, emit.op("Div", log, rounded))
     large = emit.op("Where", emit.op("Equal", rounded, u), log, exact)  # infinity, too
     small = emit.op("Equal", u, one)
-    return (emit.cast(emit.op("Where", small, x, large), node["x"].dtype),)
+    return emit.cast(emit.op("Where", small, x, large), node["x"].dtype)
 
 
 @handles("Expm1", inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
-def expm1(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def expm1(node: Node, emit: Emitter) -> Tensor:
     """exp(x) - 1, exact to a few units in the last place for small x, too; see log1p."""
     x = _widened(node["x"], emit)
     one = emit.like(1, x)
@@ -141,7 +141,7 @@ def expm1(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     far = emit.op("Or", emit.op("Equal", rounded, u), emit.op("Equal", rounded, emit.like(-1, x)))
     large = emit.op("Where", far, rounded, exact)
     small = emit.op("Equal", u, one)
-    return (emit.cast(emit.op("Where", small, x, large), node["x"].dtype),)
+    return emit.cast(emit.op("Where", small, x, large), node["x"].dtype)
 
 
 @handles(
@@ -150,7 +150,7 @@ def expm1(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     to="Atan",
     dtypes=("float16", "bfloat16", "float"),
 )
-def atan2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def atan2(node: Node, emit: Emitter) -> Tensor:
     """The angle of a point, with the quadrants of infinities and signed zeros."""
     y, x = (_widened(node[name], emit) for name in ("y", "x"))
     zero, pi = emit.like(0, x), emit.like(math.pi, x)
@@ -160,7 +160,7 @@ def atan2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     angle = emit.op("Atan", slope)
     angle = emit.op("Where", _has_sign(x, emit), emit.op("Sub", pi, angle), angle)
     angle = emit.op("Where", _has_sign(y, emit), emit.op("Neg", angle), angle)
-    return (emit.cast(angle, node["x"].dtype),)
+    return emit.cast(angle, node["x"].dtype)
 
 
 def _has_sign(x: Tensor, emit: Emitter) -> Tensor:

@@ -16,7 +16,7 @@ def fill(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("OneHot", inputs=("indices", "depth", "on_value", "off_value"), to="Equal", dtypes=("every type",))
-def one_hot(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def one_hot(node: Node, emit: Emitter) -> Tensor:
     """On at the index, off elsewhere; off everywhere if the index is negative or too large."""
     indices = emit.cast(node["indices"], TensorProto.INT64)
     axis, count = int(node.attributes.get("axis", -1)), emit.cast(node["depth"], TensorProto.INT64)
@@ -27,16 +27,16 @@ def one_hot(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
             numbers = emit.op("Unsqueeze", numbers, emit.constant([*range(1, after + 1)]))
     spread = emit.op("Unsqueeze", indices, emit.constant([axis]))
     hit = emit.op("Equal", spread, numbers)
-    return (emit.op("Where", hit, node["on_value"], node["off_value"]),)
+    return emit.op("Where", hit, node["on_value"], node["off_value"])
 
 
 @handles("ZerosLike", "OnesLike", inputs=("x",), to="Expand", dtypes=("every type",))
-def filled_like(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def filled_like(node: Node, emit: Emitter) -> Tensor:
     """A constant in the shape of x; for strings, zero is the empty string."""
     x = node["x"]
     number = 0 if node.op_type == "ZerosLike" else 1
     value = emit.constant("" if x.dtype == TensorProto.STRING else number, x.dtype)
-    return (emit.op("Expand", value, emit.shape_of(x)),)
+    return emit.op("Expand", value, emit.shape_of(x))
 
 
 def range_of_floats(node: Node, emit: Emitter) -> Tensor:

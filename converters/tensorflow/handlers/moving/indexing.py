@@ -11,8 +11,8 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
-from onnx_sparse.converters.writing.gathering import gathered
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 _EVERY = ("every type",)
 #: Types of which ONNX Runtime finds no largest element, by those that hold them.

@@ -17,7 +17,7 @@ from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, t
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
-from onnx_sparse.converters.writing.gathering import gathered
+from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 #: The most elements of a constant that is called by no name of its own.
 _UNNAMED = 64
