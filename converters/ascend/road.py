@@ -50,11 +50,11 @@ class _Ascend(Road[Options, Path]):
 
     def load(self, source: Any, options: Options, tell: Progress = lambda stage: None) -> Path:
         path = Path(source)
-        self.refuse(path)
         if path.is_dir():
             raise ConversionError(
                 f"{path} is a folder: convert a graph's file in it; a dump as a whole is for `onnx-sparse replay`"
             )
+        self.refuse(path)
         return path
 
     def draft(self, loaded: Path, options: Options, tell: Progress) -> Draft:
