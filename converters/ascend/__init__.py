@@ -20,6 +20,7 @@ else:
 __all__ = ["CoverageRow", "Options", "convert", "coverage", "notes"]
 
 convert = ROAD.convert
+"""Convert an Ascend graph: `Road.convert` with `Options`."""
 
 
 def coverage() -> dict[str, list[CoverageRow]]:

@@ -19,4 +19,6 @@ else:
 __all__ = ["PHASES", "Options", "convert", "verify"]
 
 convert = ROAD.convert
+"""Convert an ONNX model: `Road.convert` with `Options`."""
 verify = ROAD.verify
+"""Run a source in ONNX Runtime and its model in ONNX Runtime on the same inputs, and compare: `Road.verify`."""

@@ -20,7 +20,9 @@ else:
 __all__ = ["CoverageRow", "Options", "convert", "coverage", "extensions", "verify"]
 
 convert = ROAD.convert
+"""Convert an OpenVINO IR: `Road.convert` with `Options`."""
 verify = ROAD.verify
+"""Run a source in OpenVINO and its model in ONNX Runtime on the same inputs, and compare: `Road.verify`."""
 
 
 def coverage() -> list[CoverageRow]:

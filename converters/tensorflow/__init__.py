@@ -30,7 +30,9 @@ else:
 __all__ = ["CoverageRow", "Explanation", "Options", "Record", "convert", "coverage", "load", "verify"]
 
 convert = ROAD.convert
+"""Convert a TensorFlow model: `Road.convert` with `Options`."""
 verify = ROAD.verify
+"""Run a source in TensorFlow and its model in ONNX Runtime on the same inputs, and compare: `Road.verify`."""
 
 
 def coverage() -> list[CoverageRow]:

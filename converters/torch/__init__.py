@@ -32,7 +32,9 @@ else:
 __all__ = ["CoverageRow", "Options", "Record", "convert", "coverage", "export", "load", "translation_table", "verify"]
 
 convert = ROAD.convert
+"""Convert a program of torch: `Road.convert` with `Options`."""
 verify = ROAD.verify
+"""Run a source in torch and its model in ONNX Runtime on the same inputs, and compare: `Road.verify`."""
 
 
 def coverage() -> list[CoverageRow]:
