@@ -110,19 +110,19 @@ class _Onnx(Road[Options, OnnxModel]):
     ) -> ModelProto:
         """The passes are those of `fuse`, which takes large tensors out of the model first."""
         from onnx_sparse.converters.onnx.fusing import fuse, with_checked_ids
-        from onnx_sparse.models.large_models import finish
-        from onnx_sparse.models.references import holding_arrays
 
-        with holding_arrays() as is_inner:
-            model = self.draft(loaded, options, tell).model
-            if options.fuse:
-                try:
-                    model = fuse(model, explain=explain, repair_scatter=options.repair_scatter, check_ids=check_ids)
-                except ValueError as error:
-                    raise ConversionError(str(error)) from error
-            elif check_ids:
-                model = with_checked_ids(model)
-            return model if is_inner else finish(model, is_file=loaded.is_file)
+        model = self.draft(loaded, options, tell).model
+        if not options.fuse:
+            return with_checked_ids(model) if check_ids else model
+        try:
+            return fuse(model, explain=explain, repair_scatter=options.repair_scatter, check_ids=check_ids)
+        except ValueError as error:
+            raise ConversionError(str(error)) from error
+
+    def keeps_files(self, loaded: OnnxModel, model: ModelProto) -> bool:
+        from onnx_sparse.models.large_models import LARGE, whole_size
+
+        return not loaded.is_file or whole_size(model) >= LARGE
 
     def reference(
         self, loaded: OnnxModel, model: ModelProto, *, described: ModelProto, generated: bool

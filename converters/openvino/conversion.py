@@ -59,7 +59,7 @@ def convert_file(path: Path, weights: Path | None, tell: Callable[[str], None]) 
         )
     constants = Weights(path.with_suffix(".bin"), folder_of(path)) if weights is None else Weights(weights)
     if any(layer.type == "Const" for layer in network.layers.values()):
-        constants.content()  # to say once that it is missing, not once per constant
+        constants.file()  # to say once that it is missing, not once per constant
     tell("converting")
     return convert_network(network, constants)
 

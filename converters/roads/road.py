@@ -138,6 +138,10 @@ class Road(ABC, Generic[Options, Loaded]):
             ConversionError: The model does not do what the source does.
         """
 
+    def keeps_files(self, loaded: Loaded, model: ModelProto) -> bool:
+        """Whether the result of `convert` refers to tables in files, and does not hold them."""
+        return False
+
     def notes(self, model: ModelProto) -> Sequence[str]:
         """What users should know about a converted model."""
         return ()
@@ -220,10 +224,15 @@ class Road(ABC, Generic[Options, Loaded]):
             MissingPackageError: A package that it needs is not installed; a kind of ConversionError.
             TypeError: The road has no such option.
         """
+        from onnx_sparse.models.large_models import finish
+        from onnx_sparse.models.references import holding_arrays
+
         tell = progress or (lambda stage: None)
         chosen = self.choose({**self.usual, **options})
-        loaded = self.load(source, chosen, tell)
-        return self.convert_loaded(loaded, chosen, check_ids=check_ids, tell=tell, explain=explain, tables=tables)
+        with holding_arrays() as is_inner:
+            loaded = self.load(source, chosen, tell)
+            model = self.convert_loaded(loaded, chosen, check_ids=check_ids, tell=tell, explain=explain, tables=tables)
+            return model if is_inner else finish(model, keeps_files=self.keeps_files(loaded, model))
 
     def convert_loaded(
         self,
@@ -235,7 +244,7 @@ class Road(ABC, Generic[Options, Loaded]):
         explain: Callable[[Rewriting], None] | None = None,
         tables: MutableMapping[str, Array] | None = None,
     ) -> ModelProto:
-        """Convert what `load` returned; see `convert`."""
+        """Convert what `load` returned; see `convert`. In a block of `holding_arrays`, no table is copied."""
         from onnx_sparse.converters import pipeline
 
         draft = self.draft(loaded, options, tell)

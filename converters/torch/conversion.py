@@ -28,6 +28,7 @@ from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source
 from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
 from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.references import LEAST, is_reference, place_of, tensor_of
 
 #: The opset of torch's own translations; a later one is made from theirs.
 OPSET = 18
@@ -76,8 +77,22 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     state_inferred_sizes(exported.model)
     _cast_outputs(exported.model, source)
     _name_inputs(exported.model, source.inputs)
+    _refer_to_weights(exported.model)
     model: ModelProto = exported.model_proto
     return model
+
+
+def _refer_to_weights(model: Any) -> None:
+    """Let large initializers refer to torch's memory: onnx_ir would copy them."""
+    import onnx_ir as ir
+
+    for name, value in model.graph.initializers.items():
+        held = value.const_value
+        if held is None or held.nbytes < LEAST:
+            continue
+        tensor = tensor_of(held.numpy(), name)
+        if is_reference(tensor) and tensor.data_type == held.dtype:
+            value.const_value = ir.ExternalTensor(*place_of(tensor), held.dtype, shape=held.shape, name=held.name)
 
 
 def _drop_traces(model: ModelProto) -> None:
