@@ -269,7 +269,7 @@ def _difference(wanted: Any, results: Any, *, computed: Collection[str], random:
 
 def _verify(source: Any, model: Any, found: ExaminedModule) -> None:
     """Verify the model; a verdict that is not "ok", or rests on nothing, is wrong."""
-    from onnx_sparse.converters.torch.verify import verify
+    from onnx_sparse.converters.torch import verify
 
     records = verify(source, model)
     failed = next((record for record in records if not record.ok), None)
