@@ -10,6 +10,8 @@ from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import one_hot as lowering
+from onnx_sparse.converters.writing.lowering.gathering import gathered
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 from onnx_sparse.schemas.segment_body import highest, lowest
 
@@ -26,43 +28,8 @@ def gather_1(node: Node, emit: Emitter) -> Tensor:
 
 @handles("Gather-7", "Gather-8", to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
 def gather_7(node: Node, emit: Emitter) -> Tensor:
-    """Gather-7 and Gather-8. With batch dimensions, GatherElements with indices of the result's shape."""
-    batch, axis = node.integer("batch_dims", 0), _axis(node, 2)
-    rank = node[1].shape
-    if batch < 0:
-        if rank is None:
-            raise Unsupported("the rank of the indices is not known")
-        batch += len(rank)
-    if batch < 0 or (rank is not None and batch > len(rank)):
-        raise Unsupported(f"batch_dims = {node.integer('batch_dims', 0)} does not fit the indices")
-    if batch == 0:
-        return emit.op("Gather", node[0], emit.index(node[1]), axis=axis)
-    return _batched_gather(node, emit, batch, axis)
-
-
-def _batched_gather(node: Node, emit: Emitter, batch: int, axis: int) -> Tensor:
-    """Data [B, M, A, R] with indices [B, I] to [B, M, I, R], where each letter is a group of axes."""
-    data, indices = node[0], emit.int64(node[1])
-    axis = data.axis(axis)
-    if axis < batch:
-        raise Unsupported(f"axis {axis} is among the {batch} batch dimensions")
-    one = emit.constant([1])
-
-    def size(tensor: Tensor, start: int, end: int | None) -> Tensor:
-        return emit.op("ReduceProd", emit.shape_of(tensor, start, end), emit.constant([0]), keepdims=1)
-
-    sizes = [size(data, 0, batch), size(data, batch, axis), emit.shape_of(data, axis, axis + 1)]
-    rest = size(data, axis + 1, None) if axis + 1 < data.rank else one
-    middle = sizes[1] if batch < axis else one
-    flat = emit.op("Reshape", data, emit.op("Concat", sizes[0], middle, sizes[2], rest, axis=0), allowzero=1)
-    count = size(indices, batch, None) if batch < indices.rank else one
-    wide = emit.op("Reshape", indices, emit.op("Concat", sizes[0], one, count, one, axis=0), allowzero=1)
-    target = emit.op("Concat", sizes[0], middle, count, rest, axis=0)
-    picked = emit.op("GatherElements", flat, emit.op("Expand", wide, target), axis=2)
-    shape = emit.op(
-        "Concat", emit.shape_of(data, 0, axis), emit.shape_of(indices, batch), emit.shape_of(data, axis + 1), axis=0
-    )
-    return emit.op("Reshape", picked, shape, allowzero=1)
+    """Gather-7 and Gather-8."""
+    return gathered(emit, node[0], node[1], _axis(node, 2), node.integer("batch_dims", 0))
 
 
 @handles("GatherElements-6", to="GatherElements")
@@ -164,16 +131,17 @@ def non_zero(node: Node, emit: Emitter) -> Tensor:
     return emit.op("NonZero", node[0])
 
 
-@handles("OneHot-1", "OneHot-16", to="OneHot", notes="Negative indices count from the end only in mode normalize.")
+@handles(
+    "OneHot-1", "OneHot-16", to="Equal, Where", notes="Negative indices count from the end only in mode normalize."
+)
 def one_hot(node: Node, emit: Emitter) -> Tensor:
-    """OneHot-1 and OneHot-16. ONNX counts negative indices from the end; in OpenVINO such rows are all off."""
+    """OneHot-1 and OneHot-16, of which only the latter may count negative indices from the end."""
     indices, depth = emit.int64(node[0]), emit.int64(emit.scalar(node[1]))
     on, off = (emit.scalar(node[k]) for k in (2, 3))
-    if node.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "ignore_negative":
-        # One past the last index is out of range, which gives a row that is all off.
-        indices = emit.op("Where", emit.op("Less", indices, emit.constant(0)), depth, indices)
-    hot = emit.op("OneHot", indices, depth, emit.constant([0, 1]), axis=node.integer("axis"))
-    return emit.op("Where", emit.cast(hot, TensorProto.BOOL), on, off)
+    if node.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "normalize":
+        from_end = emit.op("Add", indices, depth)
+        indices = emit.op("Where", emit.op("Less", indices, emit.constant(0)), from_end, indices)
+    return lowering.one_hot(emit, indices, depth, on, off, node.integer("axis"))
 
 
 @handles(

@@ -8,9 +8,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.attention import numbers
-from onnx_sparse.converters.ascend.compositions import one_hot
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 
 _REDUCTIONS = {"NONE": 0, "ADD": 1}
@@ -27,14 +27,15 @@ def gather(node: Node, emit: Emitter) -> Results:
     return (gathered(emit, x, indices, axis, batch),)
 
 
-@handles("Onehot", to="OneHot", exact=True)
+@handles("Onehot", to="Equal, Where", exact=True)
 def onehot(node: Node, emit: Emitter) -> Results:
     """OnehotOperation: `one` at the index along a new axis of size `depth`, `zero` elsewhere."""
     x, one, zero = node.take(3)
     depth = node.params.integer("depth", 0)
     if depth <= 0:
         refuse("ERROR_INVALID_PARAM", f"depth is {depth}")
-    return (one_hot(emit, x, one, zero, depth, node.params.integer("axis", 0)),)
+    on, off = (emit.scalar(value) for value in (one, zero))
+    return one_hot(emit, x, emit.constant(depth), on, off, node.params.integer("axis", 0))
 
 
 @handles("Nonzero", to="NonZero, Pad", exact=True)

@@ -7,12 +7,13 @@ from typing import Any
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.compositions import one_hot, select, top_k
+from onnx_sparse.converters.ascend.compositions import top_k
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import Emitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 
 
 @handles("GatherV2", to="Gather")
@@ -158,13 +159,8 @@ def top_k_v2(node: Node, emit: Emitter) -> Results:
     return (values, emit.cast(positions, TensorProto.INT32))
 
 
-@handles("OneHot", to="OneHot, Where")
+@handles("OneHot", to="Equal, Where")
 def onehot(node: Node, emit: Emitter) -> Results:
     """OneHot(x, depth, on_value, off_value | axis)."""
     x, size, on, off = node.take(4)
-    depth, axis = size.integer("depth"), node.integer("axis", -1)
-    if on.dtype in (TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8):
-        return (one_hot(emit, x, on, off, depth, axis),)
-    # The values are selected, not cast, because they may not be whole numbers.
-    chosen = one_hot(emit, x, emit.constant(1), emit.constant(0), depth, axis)
-    return (select(emit, emit.cast(chosen, TensorProto.BOOL), emit.scalar(on), emit.scalar(off)),)
+    return one_hot(emit, x, size, emit.scalar(on), emit.scalar(off), node.integer("axis", -1))
