@@ -80,6 +80,7 @@ class Emitter(InferringEmitter):
         **attrs: Any,
     ) -> Tensor:
         """Add a standard node with one result; by default, elementwise inputs broadcast, and ONNX infers the rest."""
+        check_types(op_type, self.opset, inputs)
         if shape is None and op_type in _ELEMENTWISE:
             shape = broadcast(*(None if t is None else t.shape for t in inputs))
         return super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
