@@ -7,13 +7,14 @@ Every line is a lookup by ids of int64, on one thread: its least time, and what 
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
 import onnxruntime as ort
 from machine import this_machine
 from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference
+from runner import parser
+from sessions import session_options
 
 from onnx_sparse.converters.rewriting.checked_ids import refuse_negative_ids
 
@@ -40,11 +41,9 @@ def _model(operator: str, rows: int, columns: int, shape: tuple[int, ...]) -> Mo
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=60, help="how often each is run (default: 60)")
-    rounds = parser.parse_args().rounds
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
+    made = parser(__doc__)
+    made.add_argument("--rounds", type=int, default=60, help="how often each is run (default: 60)")
+    rounds = made.parse_args().rounds
     print(this_machine())
     print("| lookup | table | ids | ms | checked |\n| --- | --- | --- | --- | --- |")
     for operator, rows, columns, shape in _CASES:
@@ -52,7 +51,7 @@ def main() -> None:
         checked = ModelProto()
         checked.CopyFrom(plain)
         refuse_negative_ids(checked)
-        sessions = [ort.InferenceSession(model.SerializeToString(), options) for model in (plain, checked)]
+        sessions = [ort.InferenceSession(model.SerializeToString(), session_options(1)) for model in (plain, checked)]
         ids, least = np.random.default_rng(1).integers(0, rows, shape), [np.inf, np.inf]
         for _ in range(rounds):
             for place, session in enumerate(sessions):

@@ -10,7 +10,6 @@ takes minutes.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import statistics
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from machine import this_machine
 from onnx import ModelProto, TensorProto, helper
+from runner import parser
 
 import onnx_sparse
 
@@ -78,11 +78,10 @@ def time_batches(path: Path, rows: int, count: int, *, random_access: bool) -> t
 
 def main() -> None:
     """Time the batches of both sessions."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gigabytes", type=float, default=4.0)
-    parser.add_argument("--folder", type=Path, help="where the table is written (default: the temporary folder)")
-    parser.add_argument("--batches", type=int, default=20)
-    options = parser.parse_args()
+    made = parser(__doc__, gigabytes=4.0)
+    made.add_argument("--folder", type=Path, help="where the table is written (default: the temporary folder)")
+    made.add_argument("--batches", type=int, default=20)
+    options = made.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         rows = int(options.gigabytes * 2**30) // (_WIDTH * 4)
         path = make_model(Path(folder), rows)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from machine import Machine, this_machine
 from records import FOLDER, Line, Record, kept
+from runner import parser
 
 #: A load from which on other work is visible in what is measured.
 _BUSY = 0.5
@@ -122,14 +123,14 @@ def show(old: Record, new: Record, found: list[Change], least: float) -> int:
 
 def main() -> int:
     """Compare and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("new", type=Path, nargs="?", help="the new run (default: the last one that was kept)")
-    parser.add_argument("--with", dest="old", type=Path, help="the old run (default: the last one before the new one)")
-    parser.add_argument("--benchmark", default="native", help="of which the last two runs are compared")
-    parser.add_argument("--least", type=float, default=0.05, help="the share by which a line must change")
-    parser.add_argument("--absolute", action="store_true", help="compare milliseconds, not multiples of the limit")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("new", type=Path, nargs="?", help="the new run (default: the last one that was kept)")
+    made.add_argument("--with", dest="old", type=Path, help="the old run (default: the last one before the new one)")
+    made.add_argument("--benchmark", default="native", help="of which the last two runs are compared")
+    made.add_argument("--least", type=float, default=0.05, help="the share by which a line must change")
+    made.add_argument("--absolute", action="store_true", help="compare milliseconds, not multiples of the limit")
+    made.add_argument("--folder", type=Path, default=FOLDER, help=argparse.SUPPRESS)
+    arguments = made.parse_args()
     try:
         pair = _runs(arguments)
     except (OSError, ValueError) as error:

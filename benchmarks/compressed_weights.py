@@ -10,15 +10,16 @@ multiply by the integers of a weight between which and the next one only a Relu 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from contest import contest, progress, show
+from contest import contest
 from machine import this_machine
+from runner import parser, progress, show
+from sessions import session_options
 
 Array = np.ndarray[Any, Any]
 WIDTH, HIDDEN, LAYERS, GROUP = 1024, 4096, 2, 128
@@ -69,26 +70,21 @@ def save(kind: str, folder: Path, *, expanded: bool) -> Path:
 def converted(path: Path, threads: int) -> Callable[[Array], Any]:
     """The converted IR, run by ONNX Runtime; the model is beside the IR."""
     import onnx
-    import onnxruntime as ort
 
     import onnx_sparse
     from onnx_sparse.converters.openvino import convert
 
     onnx.save(convert(path), path.with_suffix(".onnx"))
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnx_sparse.InferenceSession(path.with_suffix(".onnx"), options)
+    session = onnx_sparse.InferenceSession(path.with_suffix(".onnx"), session_options(threads))
     name = session.get_inputs()[0].name
     return lambda x: session.run(None, {name: x})[0]
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long to time each case")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    made = parser(__doc__, threads=[1, 2], seconds=4.0)
+    made.add_argument("--json", action="store_true")
+    arguments = made.parse_args()
     here, results = this_machine(), []
     with TemporaryDirectory() as folder:
         for kind in ("int8", "uint4"):

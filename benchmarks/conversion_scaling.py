@@ -24,7 +24,8 @@ import numpy as np
 import onnx
 from machine import this_machine
 from onnx import TensorProto, helper, numpy_helper
-from records import Line, finish, parse
+from records import Line
+from runner import finish, parse, parser
 
 NODES = (1_000, 5_000, 10_000, 50_000)
 _WIDTH = 8
@@ -267,11 +268,11 @@ def convert_here(framework: str, graph: str, size: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", choices=["", *SOURCES], help="convert from this source only")
-    parser.add_argument("--nodes", type=int, nargs="+", default=list(NODES), help="the sizes of graphs")
-    parser.add_argument("--convert", nargs=3, help=argparse.SUPPRESS)
-    arguments = parse(parser)
+    made = parser(__doc__)
+    made.add_argument("--only", default="", choices=["", *SOURCES], help="convert from this source only")
+    made.add_argument("--nodes", type=int, nargs="+", default=list(NODES), help="the sizes of graphs")
+    made.add_argument("--convert", nargs=3, help=argparse.SUPPRESS)
+    arguments = parse(made)
     if arguments.convert:
         framework, graph, size = arguments.convert
         return convert_here(framework, graph, int(size))

@@ -14,9 +14,10 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from onnx_sparse.benchmarking.machine import versions
 
 #: The libraries whose versions are named where they are installed: what runs the kernels, and their peers.
 PACKAGES = (
@@ -120,7 +121,7 @@ def this_machine() -> Machine:
         memory=round(pages / 2**30, 1),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         load=round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0,
-        versions=_versions(),
+        versions=versions(PACKAGES) | {"onnx_sparse": _own_version()},
         native=_native_library(),
     )
 
@@ -153,16 +154,6 @@ def _caches(folder: Path) -> dict[str, str]:
         kib = int(size.removesuffix("K"))
         text = f"{kib // 1024} MiB" if kib % 1024 == 0 else f"{kib} KiB"
         found[f"L{level}{'d' if kind == 'Data' else ''}"] = text + (f" shared by {count}" if count > 1 else "")
-    return found
-
-
-def _versions() -> dict[str, str]:
-    found = {"onnx_sparse": _own_version(), "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -9,27 +9,25 @@ the same run; where hardly anything is moved, the time ONNX Runtime takes for on
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bound_run import BoundRun
-from contest import measured_apart, own_threads, take_turns
+from contest import take_turns
 from machine import this_machine
 from native_cases import Array, Case, Run, cases
 from native_plot import plot
-from records import Line, finish, parse
+from records import Line
+from runner import finish, is_apart, measured_apart, parse, parser
+from sessions import BoundRun, identity_of, session_options
 
 
 def native_run(case: Case, threads: int) -> Run:
     """The native kernel on OrtValues, as a caller with many requests would run it."""
-    import onnxruntime as ort
-
     import onnx_sparse
 
-    return _bound(onnx_sparse.InferenceSession(_model(case), _options(ort, threads), backend="native"), case)
+    return _bound(onnx_sparse.InferenceSession(case.model(), session_options(threads), backend="native"), case)
 
 
 def portable_run(case: Case, threads: int) -> Run | None:
@@ -39,43 +37,11 @@ def portable_run(case: Case, threads: int) -> Run | None:
     import onnx_sparse
 
     try:
-        lowered = onnx_sparse.lower(_model(case)).SerializeToString()
-        return _bound(ort.InferenceSession(lowered, _options(ort, threads)), case)
+        lowered = onnx_sparse.lower(case.model()).SerializeToString()
+        return _bound(ort.InferenceSession(lowered, session_options(threads)), case)
     except Exception as error:  # the body's standard operators lack kernels for some types
         print(f"no function body for {case.name}: {str(error)[:100]}", file=sys.stderr)
         return None
-
-
-def _options(ort: Any, threads: int) -> Any:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    return options
-
-
-def _model(case: Case) -> Any:
-    from onnx import helper
-
-    from onnx_sparse import DOMAIN, OPSET_VERSION
-    from onnx_sparse.schemas import OPS
-    from onnx_sparse.schemas.declaration import element_type
-
-    op = OPS[case.op]
-    types = {name: element_type(array.dtype) for name, array in case.inputs.items()}
-    binding = {i.type: types[i.name] for i in op.inputs if i.name in types}
-    names = [i.name if i.name in types else "" for i in op.inputs]
-    node = helper.make_node(case.op, names, [o.name for o in op.outputs], domain=DOMAIN, **case.attributes)
-    graph = helper.make_graph(
-        [node],
-        "case",
-        [
-            helper.make_tensor_value_info(i.name, types[i.name], case.inputs[i.name].shape)
-            for i in op.inputs
-            if i.name in types
-        ],
-        [helper.make_tensor_value_info(o.name, op.bind(o.type, binding), None) for o in op.outputs],
-    )
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, OPSET_VERSION)]
-    return helper.make_model(graph, ir_version=10, opset_imports=imports)
 
 
 def openvino_run(case: Case, threads: int) -> Run | None:
@@ -83,7 +49,7 @@ def openvino_run(case: Case, threads: int) -> Run | None:
     try:
         from on_openvino import compiled, with_extensions
 
-        return compiled(with_extensions(_model(case)), case.inputs, threads)
+        return compiled(with_extensions(case.model()), case.inputs, threads)
     except Exception as error:  # OpenVINO is not installed, or lacks a type or an operator
         print(f"not on OpenVINO: {case.name}: {str(error).strip().splitlines()[-1][:100]}", file=sys.stderr)
         return None
@@ -92,13 +58,9 @@ def openvino_run(case: Case, threads: int) -> Run | None:
 def identity_run(case: Case, threads: int) -> Run:
     """ONNX Runtime with the case's inputs and a node that computes nothing."""
     import onnxruntime as ort
-    from onnx import helper
 
-    model = _model(case)
-    first, output = model.graph.input[0], model.graph.output[0]
-    output.type.tensor_type.elem_type = first.type.tensor_type.elem_type
-    model.graph.node[0].CopyFrom(helper.make_node("Identity", [first.name], [output.name]))
-    return _bound(ort.InferenceSession(model.SerializeToString(), _options(ort, threads)), case)
+    model = identity_of(case.model())
+    return _bound(ort.InferenceSession(model.SerializeToString(), session_options(threads)), case)
 
 
 def _bound(session: Any, case: Case) -> Run:
@@ -160,25 +122,17 @@ def _line(line: Line) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="only the cases whose name contains this word")
-    parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--no-portable", action="store_true", help="leave out the function bodies and OpenVINO")
-    parser.add_argument("--svg", type=Path, help="also draw the times, in this file")
-    arguments = parse(parser)
-    here, threads = this_machine(), own_threads()
-    if threads is not None:
-        lines = measure(threads, arguments.only, arguments.repeat, not arguments.no_portable)
-        finish("native", here, lines, arguments)
-        return
-    print(f"{here}\n{'case':62} {'th':>2}  {'native':>12}   /limit  native / peer", flush=True)
-    options = ["--only", arguments.only, "--repeat", str(arguments.repeat)]
-    options += ["--no-portable"] if arguments.no_portable else []
-    lines = [line for threads in arguments.threads for line in measured_apart(__file__, threads, *options)]
-    finish("native", here, lines, arguments)
-    if arguments.svg:
-        arguments.svg.write_text(plot(lines))
+    made = parser(__doc__, threads=[1, 2], only="", repeat=9)
+    made.add_argument("--no-portable", action="store_true", help="leave out the function bodies and OpenVINO")
+    made.add_argument("--svg", type=Path, help="also draw the times, in this file")
+    given = parse(made)
+    here = this_machine()
+    if not is_apart():
+        print(f"{here}\n{'case':62} {'th':>2}  {'native':>12}   /limit  native / peer", flush=True)
+    lines = measured_apart(given.threads, lambda n: measure(n, given.only, given.repeat, not given.no_portable))
+    finish("native", here, lines, given)
+    if given.svg:
+        given.svg.write_text(plot(lines))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sessions import one_node_model
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[], Any]
@@ -32,6 +33,10 @@ class Case:
     bytes_moved: int
     peers: dict[str, Run] = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
+
+    def model(self) -> Any:
+        """A model of the operator."""
+        return one_node_model(self.op, self.inputs, self.attributes)
 
 
 def aligned(array: Array) -> Array:

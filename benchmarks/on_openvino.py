@@ -9,16 +9,16 @@ largest size), so it is timed only at the smaller sizes.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from bound_run import BoundRun
-from contest import contest, progress, show
+from contest import contest
 from machine import this_machine
+from runner import parser, progress, show
+from sessions import BoundRun, one_node_model, session_options
 
 Array = np.ndarray[Any, Any]
 #: Rows of the table, indices, segments, and whether OpenVINO's own operator is timed.
@@ -37,34 +37,11 @@ def inputs_of(rows: int, entries: int, segments: int) -> dict[str, Array]:
     }
 
 
-def model_of(inputs: dict[str, Array]) -> Any:
-    """A model of one node; its number of indices is dynamic."""
-    from onnx import helper
-
-    from onnx_sparse import DOMAIN, OPSET_VERSION
-
-    node = helper.make_node("EmbeddingSegmentsSum", list(inputs), ["output"], domain=DOMAIN)
-    values = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape if array.ndim != 1 else ["K"]
-        )
-        for name, array in inputs.items()
-    ]
-    result = helper.make_tensor_value_info("output", helper.np_dtype_to_tensor_dtype(np.dtype(np.float32)), None)
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, OPSET_VERSION)]
-    return helper.make_model(helper.make_graph([node], "g", values, [result]), ir_version=10, opset_imports=imports)
-
-
 def native(model: Any, inputs: dict[str, Array], threads: int) -> BoundRun:
     """The native kernel on bound inputs."""
-    import onnxruntime as ort
-
     import onnx_sparse
 
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnx_sparse.InferenceSession(model, options, backend="native")
-    return BoundRun(session, inputs)
+    return BoundRun(onnx_sparse.InferenceSession(model, session_options(threads), backend="native"), inputs)
 
 
 def compiled(model: Any, inputs: dict[str, Array], threads: int) -> Callable[[], Any]:
@@ -103,25 +80,23 @@ def own_operator(inputs: dict[str, Array]) -> Any:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long to time each case")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    made = parser(__doc__, threads=[1, 2], seconds=4.0)
+    made.add_argument("--json", action="store_true")
+    arguments = made.parse_args()
     here, results = this_machine(), []
     for threads in arguments.threads:
         for rows, entries, segments, ends in SIZES:
             case = f"{rows:,} x {WIDTH}, {entries:,} ids, {segments:,} segments, {threads} threads"
             progress(case)
             inputs = inputs_of(rows, entries, segments)
-            model = model_of(inputs)
+            shapes = {name: array.shape if array.ndim != 1 else ["K"] for name, array in inputs.items()}
+            model = one_node_model("EmbeddingSegmentsSum", inputs, {}, shapes)
             read, kernel = compiled(with_extensions(model), inputs, threads), native(model, inputs, threads)
             np.testing.assert_allclose(next(iter(read().values())), kernel.outputs()[0], rtol=1e-4, atol=1e-5)
             contenders = {"extensions": read, "native": kernel}
             if ends:
                 contenders["OpenVINO's own"] = compiled(own_operator(inputs), inputs, threads)
             results.append(contest(case, contenders, arguments.seconds))
-    progress("")
     show("EmbeddingSegmentsSum float32", here, results, arguments.json)
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import onnx
 from machine import this_machine
+from runner import parser
+from sessions import session_options
 
 _ENTRIES, _WIDTH, _ROWS = 500_000, 64, 1_000_000
 
@@ -67,16 +69,12 @@ def _measure(case: str, segments: int, threads: int, turns: int) -> None:
     import onnx_sparse
 
     ort.set_default_logger_severity(3)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
     model, feeds = _model(case), _feeds(case, segments)
-    plain = ort.InferenceSession(onnx_sparse.lower(model).SerializeToString(), options)
+    plain = ort.InferenceSession(onnx_sparse.lower(model).SerializeToString(), session_options(threads))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     plain.run(None, feeds)
     added = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    native = onnx_sparse.InferenceSession(model, options, backend="native")
+    native = onnx_sparse.InferenceSession(model, session_options(threads), backend="native")
     times: dict[Any, list[float]] = {native: [], plain: []}
     for _ in range(turns):
         for session, taken in times.items():
@@ -94,11 +92,10 @@ def _measure(case: str, segments: int, threads: int, turns: int) -> None:
 
 def main() -> None:
     """Print the table, or one line of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--only", default="", help="cases whose names have this text")
-    parser.add_argument("--line", nargs=3, metavar=("CASE", "SEGMENTS", "THREADS"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    made = parser(__doc__, turns=15)
+    made.add_argument("--only", default="", help="cases whose names have this text")
+    made.add_argument("--line", nargs=3, metavar=("CASE", "SEGMENTS", "THREADS"), help=argparse.SUPPRESS)
+    given = made.parse_args()
     if given.line:
         case, segments, threads = given.line
         _measure(case, int(segments), int(threads), given.turns)

@@ -7,19 +7,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from contest import contest, progress, show
+from contest import contest
 from machine import this_machine
-from onnx import ModelProto, helper
+from runner import parser, progress, show
+from sessions import one_node_model
 
 import onnx_sparse
-from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import element_type
 
 Array = np.ndarray[Any, Any]
 Inputs = dict[str, Array]
@@ -117,30 +115,15 @@ def fill_empty_rows(values: Array, dense_shape: Array, indices: Array, default_v
     return filled[order], np.concatenate([values, np.full(len(empty), default_value)])[order]
 
 
-def one_node_model(op_name: str, attributes: dict[str, str], inputs: Inputs) -> ModelProto:
-    """A model of one node with the inputs' element types."""
-    op = OPS[op_name]
-    types = {i.type: element_type(inputs[i.name].dtype) for i in op.inputs if i.name in inputs}
-    node = helper.make_node(
-        op_name, [i.name for i in op.inputs if i.name in inputs], [o.name for o in op.outputs], domain=DOMAIN,
-        **attributes,
-    )  # fmt: skip
-    given = [helper.make_tensor_value_info(i.name, op.bind(i.type, types), None) for i in op.inputs if i.name in inputs]
-    results = [helper.make_tensor_value_info(o.name, op.bind(o.type, types), None) for o in op.outputs]
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(helper.make_graph([node], op_name, given, results), ir_version=10, opset_imports=imports)
-
-
 def main() -> None:
     """Time every case and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long to time each case (default: 2)")
-    arguments = parser.parse_args()
+    made = parser(__doc__, seconds=2.0)
+    made.add_argument("--json", action="store_true", help="print JSON")
+    arguments = made.parse_args()
     here, results = this_machine(), []
     for name, op_name, attributes, inputs, bare in cases():
         progress(name)
-        model = one_node_model(op_name, attributes, inputs)
+        model = one_node_model(op_name, inputs, attributes, {})
         kernel = onnx_sparse.InferenceSession(model, backend="python")
         body = ort.InferenceSession(onnx_sparse.embed_functions(model).SerializeToString())
         contenders = {
@@ -149,7 +132,6 @@ def main() -> None:
             "function body": lambda body=body, inputs=inputs: body.run(None, inputs),
         }
         results.append(contest(name, contenders, arguments.seconds))
-    progress("")
     show("Python kernels in ONNX Runtime, median of interleaved runs", here, results, arguments.json)
 
 

@@ -17,7 +17,6 @@ such form, and is the same in both. Figures above 1 are slower than triples.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import statistics
@@ -28,8 +27,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from contest import progress
 from machine import this_machine
+from runner import parser, print_table, progress
 
 VOCABULARY, WIDTH, FEATURES, DENSE = 200_000, 32, 3, 8
 
@@ -148,23 +147,20 @@ def show(title: str, results: list[tuple[str, dict[str, float]]], *, as_json: bo
         lines = [{"case": case, "microseconds": times} for case, times in results]
         sys.stdout.write(json.dumps({"title": title, "results": lines}, indent=2) + "\n")
         return
-    from rich.console import Console
-    from rich.table import Table
-
     first, *others = results[0][1]
-    table = Table("case", f"{first} us", *(f"{name} / {first}" for name in others), title=title)
-    for case, times in results:
-        table.add_row(case, f"{times[first]:.0f}", *(f"{times[name] / times[first]:.2f}" for name in others))
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    rows = [
+        [case, f"{times[first]:.0f}", *(f"{times[name] / times[first]:.2f}" for name in others)]
+        for case, times in results
+    ]
+    print_table(title, ["case", f"{first} us", *(f"{name} / {first}" for name in others)], rows)
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1, 64, 1024, 8192])
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each line")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    made = parser(__doc__, rows=[1, 64, 1024, 8192])
+    made.add_argument("--seconds", type=float, default=4.0, help="for each line")
+    made.add_argument("--json", action="store_true")
+    arguments = made.parse_args()
     here, results = this_machine(), []
     for safe in (False, True):
         converted = models(safe=safe)

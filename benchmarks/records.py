@@ -6,10 +6,8 @@ A benchmark writes one with `--save`; `python benchmarks/compare.py` compares it
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -135,23 +133,3 @@ def kept(folder: Path = FOLDER) -> dict[str, list[Record]]:
     for path in sorted(folder.glob("*/*.json")):
         found.setdefault(path.parent.name, []).append(Record.read(path))
     return {name: sorted(records, key=lambda record: record.time) for name, records in found.items()}
-
-
-def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The arguments of a benchmark, with the options `--json FILE` and `--save`, which `finish` obeys."""
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the times to this file")
-    parser.add_argument("--save", action="store_true", help="also keep the times in docs/measurements")
-    arguments = parser.parse_args()
-    if arguments.save and getattr(arguments, "only", ""):
-        parser.error("--save keeps whole runs, without --only")
-    return arguments
-
-
-def finish(benchmark: str, here: Machine, lines: Sequence[Line], arguments: argparse.Namespace) -> None:
-    """Write the lines where the options of `parse` say."""
-    record = Record.of_now(benchmark, here, lines)
-    if arguments.json:
-        record.write(arguments.json)
-    if arguments.save:
-        path = record.save()
-        print(f"kept as {path.relative_to(FOLDER.parents[1])}; now python docs/generate.py", file=sys.stderr)

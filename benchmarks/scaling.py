@@ -9,7 +9,6 @@ same rows of the same table by numpy on one thread, into a buffer that stays in 
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +19,8 @@ import numpy as np
 from contest import take_turns
 from machine import this_machine
 from native_cases import Array, Case, Run
-from records import Line, finish, parse
+from records import Line
+from runner import finish, parse, parser
 from scaling_plot import plot
 
 #: What is varied, with its values: four decades, two or three a decade.
@@ -108,11 +108,10 @@ def measure(threads: list[int], only: str) -> Iterator[Line]:
 
 def main() -> None:
     """Measure, print and draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, min(os.cpu_count() or 1, 8)}))
-    parser.add_argument("--only", default="", choices=["", *VARIED], help="vary only this")
-    parser.add_argument("--svg", type=Path, help="also draw the times, in this file")
-    arguments = parse(parser)
+    made = parser(__doc__, threads=sorted({1, min(os.cpu_count() or 1, 8)}))
+    made.add_argument("--only", default="", choices=["", *VARIED], help="vary only this")
+    made.add_argument("--svg", type=Path, help="also draw the times, in this file")
+    arguments = parse(made)
     here = this_machine()
     print(f"{here}\n{'':20} th       native  /limit /gather      GB/s", flush=True)
     lines = []

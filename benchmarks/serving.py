@@ -12,7 +12,6 @@ rows whose products round alike in any batch, the others with a tolerance.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import socket
@@ -27,10 +26,11 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 import onnx
-import onnxruntime as ort
 import tritonclient.http as client
 from machine import this_machine
 from recommender import DENSE, NAMES, recommender
+from runner import parser
+from sessions import session_options
 from tritonclient.utils import np_to_triton_dtype
 
 import onnx_sparse
@@ -71,9 +71,7 @@ def make_requests(features: onnx_sparse.rows.model_features.Features, count: int
 
 def in_process(path: Path, requests: list[dict[str, np.ndarray]], most: int) -> float:
     """Requests per second in this process, by one thread."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnx_sparse.InferenceSession(path, options)
+    session = onnx_sparse.InferenceSession(path, session_options(1))
     features = onnx_sparse.features(session)
     run_joined(session, requests[:most], features)
     begun = time.perf_counter()
@@ -193,11 +191,7 @@ def wrong_bits(path: Path, requests: list[dict[str, np.ndarray]], scores: dict[i
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=1000)
-    parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--turns", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, requests=1000, connections=16, turns=5).parse_args()
     print(f"{this_machine()}\n")
     ways = [("fastapi", 1), ("fastapi", MOST), ("serve", MOST)]
     with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,6 @@ the one network interface of the machine that asks. Medians of --turns batches.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import statistics
 import tempfile
@@ -24,10 +23,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from machine import this_machine
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from recommender import DENSE, NAMES, recommender
+from runner import parser
+from sessions import session_options
 
 import onnx_sparse
 
@@ -99,8 +99,7 @@ def merging_model(model: ModelProto, shards: int) -> ModelProto:
 
 def opened(model: ModelProto | Path) -> onnx_sparse.InferenceSession:
     """A session of one thread, which does not warn of initializers that are left over."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
+    options = session_options(1)
     options.log_severity_level = 3
     return onnx_sparse.InferenceSession(model, options)
 
@@ -198,14 +197,14 @@ def largest_difference(got: Array, expected: Array) -> float:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=512, help="rows of a batch")
-    parser.add_argument("--vocabulary", type=int, default=500_000, help="rows of each table")
-    parser.add_argument("--shards", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--round-trip", type=float, default=100, help="microseconds of an empty request")
-    parser.add_argument("--gigabits", type=float, default=10, help="of the network interface, per second")
-    arguments = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--rows", type=int, default=512, help="rows of a batch")
+    made.add_argument("--vocabulary", type=int, default=500_000, help="rows of each table")
+    made.add_argument("--shards", type=int, nargs="+", default=[1, 2, 4, 8])
+    made.add_argument("--turns", type=int, default=15)
+    made.add_argument("--round-trip", type=float, default=100, help="microseconds of an empty request")
+    made.add_argument("--gigabits", type=float, default=10, help="of the network interface, per second")
+    arguments = made.parse_args()
     rng = np.random.default_rng(1)
     batches = [make_batch(rng, arguments.rows, arguments.vocabulary) for _ in range(arguments.turns)]
     model = whole_model(arguments.vocabulary)

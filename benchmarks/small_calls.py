@@ -8,7 +8,6 @@ row, so caches are warm; `benchmarks/native.py` has pauses between calls. Compil
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import tempfile
@@ -19,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime as ort
-from bound_run import BoundRun
 from machine import this_machine
-from onnx import TensorProto, helper
-from records import Line, finish, parse
+from records import Line
+from runner import finish, parse, parser
+from sessions import BoundRun, identity_of, one_node_model
 
 import onnx_sparse
 
@@ -30,28 +29,13 @@ _HERE = Path(__file__).parent
 _CONTENDERS = ("native", "limit")
 
 
-def models() -> dict[str, onnx.ModelProto]:
+def models(feeds: dict[str, np.ndarray]) -> dict[str, onnx.ModelProto]:
     """The lookup, and an Identity of the table."""
-    names = ["emb_table", "indices", "segment_ids", "num_segments"]
-    nodes = {
-        "native": helper.make_node("EmbeddingSegmentsSum", names, ["output"], domain=onnx_sparse.DOMAIN),
-        "limit": helper.make_node("Identity", names[:1], ["output"]),
-    }
-    inputs = [
-        helper.make_tensor_value_info("emb_table", TensorProto.FLOAT, [100, 16]),
-        helper.make_tensor_value_info("indices", TensorProto.INT64, [10]),
-        helper.make_tensor_value_info("segment_ids", TensorProto.INT64, [10]),
-        helper.make_tensor_value_info("num_segments", TensorProto.INT64, []),
-    ]
-    output = helper.make_tensor_value_info("output", TensorProto.FLOAT, [None, 16])
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(onnx_sparse.DOMAIN, onnx_sparse.OPSET_VERSION)]
-    return {
-        name: helper.make_model(helper.make_graph([node], name, inputs, [output]), ir_version=10, opset_imports=imports)
-        for name, node in nodes.items()
-    }
+    native = one_node_model("EmbeddingSegmentsSum", feeds, {})
+    return {"native": native, "limit": identity_of(native)}
 
 
-def from_cpp(folder: Path, rounds: int, calls: int) -> Line:
+def from_cpp(folder: Path, feeds: dict[str, np.ndarray], rounds: int, calls: int) -> Line:
     """The program's turns.
 
     Raises:
@@ -65,7 +49,7 @@ def from_cpp(folder: Path, rounds: int, calls: int) -> Line:
     subprocess.run(
         [compiler, "-std=c++17", "-O2", "-I", include, _HERE / "small_calls.cc", "-ldl", "-o", program], check=True
     )
-    for name, model in models().items():
+    for name, model in models(feeds).items():
         onnx.save(model, folder / f"{name}.onnx")
     (runtime,) = (Path(ort.__file__).parent / "capi").glob("libonnxruntime.so*")
     given = [runtime, onnx_sparse.get_library_path(), str(rounds), str(calls)]
@@ -89,20 +73,19 @@ def from_python(case: str, runs: dict[str, Callable[[], object]], rounds: int, c
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--calls", type=int, default=2000, help="in a turn")
-    arguments = parse(parser)
+    made = parser(__doc__, rounds=50)
+    made.add_argument("--calls", type=int, default=2000, help="in a turn")
+    arguments = parse(made)
     here, rounds, calls = this_machine(), arguments.rounds, arguments.calls
-    with tempfile.TemporaryDirectory() as folder:
-        lines = [from_cpp(Path(folder), rounds, calls)]
     feeds = {
         "emb_table": np.full((100, 16), 1.5, np.float32),
         "indices": np.array([3, 14, 15, 92, 65, 35, 89, 79, 32, 38]),
         "segment_ids": np.array([0, 0, 0, 1, 1, 1, 3, 3, 4, 4]),
         "num_segments": np.array(5),
     }
-    sessions = {name: onnx_sparse.InferenceSession(m, backend="native") for name, m in models().items()}
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [from_cpp(Path(folder), feeds, rounds, calls)]
+    sessions = {name: onnx_sparse.InferenceSession(m, backend="native") for name, m in models(feeds).items()}
     bound: dict[str, Callable[[], object]] = {name: BoundRun(s, feeds) for name, s in sessions.items()}
     fed: dict[str, Callable[[], object]] = {
         name: lambda session=session: session.run(None, feeds) for name, session in sessions.items()

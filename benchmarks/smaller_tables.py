@@ -9,7 +9,6 @@ user's and an item's vector). Every lookup is a safe_embedding_lookup_sparse of 
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from machine import this_machine
+from runner import parser
 
 import onnx_sparse
 from onnx_sparse.converters.tensorflow import convert
@@ -119,9 +119,7 @@ def feeds_of(inputs: list[str], rows: int) -> dict[str, Array]:
 
 def main() -> None:
     """Print a table for documentation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000)
-    rows = parser.parse_args().rows
+    rows = parser(__doc__, rows=100_000).parse_args().rows
     print(f"{this_machine()}\n")
     print("| model | tables | MB of tables | largest difference | root mean square |\n|---|---|---|---|---|")
     for kind in (WideAndDeep, DLRM, TwoTowers):

@@ -8,14 +8,14 @@ Runtime copies the messages from an array; TensorFlow has them in a tensor. No s
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from contest import contest, measured_apart, own_threads, show
+from contest import contest
 from machine import this_machine
-from records import Line, finish, parse
+from records import Line
+from runner import finish, measured_apart, parse, parser, show
 
 _EACH = 10
 
@@ -89,17 +89,9 @@ def _bound(model: Any, given: list[bytes], threads: int) -> Callable[[], object]
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    arguments = parse(parser)
-    here, own = this_machine(), own_threads()
-    if own is not None:
-        finish("tensorflow_examples", here, measure(own), arguments)
-        return
-    lines = []
-    for threads in arguments.threads:
-        lines += measured_apart(__file__, threads)
-        show(f"{threads} threads", here, [line for line in lines if line.threads == threads])
+    arguments = parse(parser(__doc__, threads=[1, 2]))
+    here = this_machine()
+    lines = measured_apart(arguments.threads, measure, lambda lines: show(f"{lines[0].threads} threads", here, lines))
     finish("tensorflow_examples", here, lines, arguments)
 
 

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bound_run import BoundRun
-from contest import measured_apart, own_threads, take_turns
+from contest import take_turns
 from machine import this_machine
-from records import Line, finish, parse
+from records import Line
+from runner import finish, is_apart, measured_apart, parse, parser
+from sessions import BoundRun
 
 Array = np.ndarray[Any, Any]
 
@@ -198,26 +199,20 @@ def _line(line: Line) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="only the cases whose name contains this word")
-    parser.add_argument("--tf2onnx", action="store_true", help="also measure the model that tf2onnx alone writes")
-    parser.add_argument("--repeat", type=int, default=25)
-    parser.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
-    arguments = parse(parser)
-    if arguments.peak_of:
-        print(peak_of_one_run(arguments.peak_of, arguments.threads[0]))
+    made = parser(__doc__, threads=[1, 2], only="")
+    made.add_argument("--tf2onnx", action="store_true", help="also measure the model that tf2onnx alone writes")
+    made.add_argument("--repeat", type=int, default=25)
+    made.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
+    given = parse(made)
+    if given.peak_of:
+        print(peak_of_one_run(given.peak_of, given.threads[0]))
         return
-    here, own = this_machine(), own_threads()
-    if own is not None:
-        lines = measure(own, arguments.only, arguments.repeat, arguments.tf2onnx)
-        finish("tensorflow_lookups", here, lines, arguments)
-        return
-    head = f"{'case':50} {'th':>2}  {'converted':>12} {'peak':>11} {'differs':>9}   converted / peer"
-    print(f"{here}\n{head}", flush=True)
-    options = ["--only", arguments.only, "--repeat", str(arguments.repeat), *["--tf2onnx"] * arguments.tf2onnx]
-    lines = [line for threads in arguments.threads for line in measured_apart(__file__, threads, *options)]
-    finish("tensorflow_lookups", here, lines, arguments)
+    here = this_machine()
+    if not is_apart():
+        head = f"{'case':50} {'th':>2}  {'converted':>12} {'peak':>11} {'differs':>9}   converted / peer"
+        print(f"{here}\n{head}", flush=True)
+    lines = measured_apart(given.threads, lambda threads: measure(threads, given.only, given.repeat, given.tf2onnx))
+    finish("tensorflow_lookups", here, lines, given)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from subject import Array, Subject
+from sessions import Array, Subject
 
 from onnx_sparse.converters.tensorflow import convert
 

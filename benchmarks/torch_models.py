@@ -9,18 +9,18 @@ installed. It all takes five minutes.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import torch
-from contest import contest, progress, show
+from contest import contest
 from machine import this_machine
 from onnx import ModelProto
-from records import Line, finish, parse
+from records import Line
+from runner import finish, parse, parser, progress, show
+from sessions import session_options
 
 import onnx_sparse
 from onnx_sparse.converters.torch import export
@@ -53,9 +53,7 @@ class Case:
     def contenders(self, model: ModelProto, threads: int) -> dict[str, Callable[[], object]]:
         """The exported model and torch, both on these threads."""
         given = self.inputs()
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        session = onnx_sparse.InferenceSession(model, options)
+        session = onnx_sparse.InferenceSession(model, session_options(threads))
         feeds = {value.name: tensor.numpy() for value, tensor in zip(session.get_inputs(), given, strict=True)}
         torch.set_num_threads(threads)
 
@@ -191,10 +189,9 @@ def cases() -> list[Case]:
 
 def main() -> None:
     """Time the cases."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", metavar="WORD", help="only the cases with this in their name")
-    arguments = parse(parser)
+    made = parser(__doc__, threads=[1, 2])
+    made.add_argument("--only", default="", metavar="WORD", help="only the cases with this in their name")
+    arguments = parse(made)
     here = this_machine()
     chosen = [case for case in cases() if arguments.only in case.name]
     results: dict[int, list[Line]] = {threads: [] for threads in arguments.threads}

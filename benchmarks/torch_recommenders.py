@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from subject import Array, Subject
+from sessions import Array, Subject
 
 from onnx_sparse.converters.torch import export
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bound_run import BoundRun
-from contest import measured_apart, own_threads, take_turns
+from contest import take_turns
 from machine import this_machine
-from records import Line, finish, parse
-from subject import Array, Subject
+from records import Line
+from runner import finish, is_apart, measured_apart, parse, parser
+from sessions import Array, BoundRun, Subject, session_options
 
 
 def subjects(framework: str, threads: int, rows: list[int], only: str) -> Iterator[Subject]:
@@ -70,10 +70,7 @@ def bound(session_of: Callable[[Any, Any], Any], model: Any, feeds: Mapping[str,
 
 
 def _options(threads: int) -> Any:
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
+    options = session_options(threads)
     options.log_severity_level = 3
     return options
 
@@ -113,21 +110,17 @@ def _line(line: Line) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="framework", choices=("tensorflow", "torch"), default="tensorflow")
-    parser.add_argument("--rows", type=int, nargs="+", default=[1, 512])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="only the models whose name contains this word")
-    parser.add_argument("--profile", action="store_true", help="also print the time of each operator")
-    arguments = parse(parser)
-    here, own = this_machine(), own_threads()
-    if own is not None:
-        finish("part", here, measure(arguments.framework, own, arguments), arguments)
-        return
-    print(f"{here}\n{'model, rows':44} th     converted   / source  / plain", flush=True)
-    options = ["--from", arguments.framework, "--rows", *map(str, arguments.rows), "--only", arguments.only]
-    options += ["--profile"] * arguments.profile
-    lines = [line for threads in arguments.threads for line in measured_apart(__file__, threads, *options)]
+    made = parser(__doc__)
+    made.add_argument("--from", dest="framework", choices=("tensorflow", "torch"), default="tensorflow")
+    made.add_argument("--rows", type=int, nargs="+", default=[1, 512])
+    made.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    made.add_argument("--only", default="", help="only the models whose name contains this word")
+    made.add_argument("--profile", action="store_true", help="also print the time of each operator")
+    arguments = parse(made)
+    here = this_machine()
+    if not is_apart():
+        print(f"{here}\n{'model, rows':44} th     converted   / source  / plain", flush=True)
+    lines = measured_apart(arguments.threads, lambda threads: measure(arguments.framework, threads, arguments))
     finish(f"whole_models_{arguments.framework}", here, lines, arguments)
 
 

@@ -266,7 +266,7 @@ def test_a_bound_run_holds_its_inputs_and_writes_new_outputs() -> None:
         g (int64[n] x) => (int64[n] y, int64[n] z) { y = Identity (x) z = Neg (x) }"""
     )
     session = onnx_sparse.InferenceSession(model)
-    run = module("bound_run").BoundRun(session, {"x": np.arange(1000) * 3})
+    run = module("sessions").BoundRun(session, {"x": np.arange(1000) * 3})
     run()
     first, again = run.outputs(), run.outputs()
     for y, z in (first, again):

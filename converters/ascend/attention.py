@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 
@@ -30,23 +30,23 @@ class Tokens:
     position: Tensor
 
 
-def vector(emit: Emitter, tensor: Tensor) -> Tensor:
+def vector(emit: AscendEmitter, tensor: Tensor) -> Tensor:
     """A tensor of integers as an int64 vector."""
     return emit.reshape(emit.cast(tensor, TensorProto.INT64), [math.prod(tensor.dims)])
 
 
-def numbers(emit: Emitter, count: int) -> Tensor:
+def numbers(emit: AscendEmitter, count: int) -> Tensor:
     """0, 1, ..., count - 1 as int64."""
     emit.spend(count)
     return emit.constant(np.arange(count, dtype=np.int64))
 
 
-def column(emit: Emitter, tensor: Tensor) -> Tensor:
+def column(emit: AscendEmitter, tensor: Tensor) -> Tensor:
     """A vector as a column."""
     return emit.op("Unsqueeze", tensor, emit.constant([1]), shape=(*(tensor.shape or ()), 1))
 
 
-def packed(emit: Emitter, lengths: Tensor, count: int) -> Tokens:
+def packed(emit: AscendEmitter, lengths: Tensor, count: int) -> Tokens:
     """The tokens of sequences that are one after the other.
 
     Args:
@@ -63,7 +63,7 @@ def packed(emit: Emitter, lengths: Tensor, count: int) -> Tokens:
     return Tokens(segment, emit.op("Sub", token, emit.op("Gather", starts, segment, shape=(count,), axis=0)))
 
 
-def cached(emit: Emitter, lengths: Tensor, most: int) -> tuple[Tokens, Tensor]:
+def cached(emit: AscendEmitter, lengths: Tensor, most: int) -> tuple[Tokens, Tensor]:
     """The tokens of sequences in a cache [sequences, most, ...]: the first `lengths` of each, and their row numbers."""
     sizes = vector(emit, lengths)
     count = sizes.dims[0]
@@ -75,18 +75,18 @@ def cached(emit: Emitter, lengths: Tensor, most: int) -> tuple[Tokens, Tensor]:
     return Tokens(segment, position), rows
 
 
-def taken_rows(emit: Emitter, table: Tensor, rows: Tensor) -> Tensor:
+def taken_rows(emit: AscendEmitter, table: Tensor, rows: Tensor) -> Tensor:
     """Rows of a tensor."""
     shape = None if rows.shape is None or table.shape is None else (*rows.shape, *table.shape[1:])
     return emit.op("Gather", table, rows, shape=shape, axis=0)
 
 
-def same_sequence(emit: Emitter, queries: Tokens, keys: Tokens) -> Tensor:
+def same_sequence(emit: AscendEmitter, queries: Tokens, keys: Tokens) -> Tensor:
     """Whether a query and a key are of one sequence, bool [queries, keys]."""
     return emit.op("Equal", column(emit, queries.segment), keys.segment)
 
 
-def causal(emit: Emitter, queries: Tokens, keys: Tokens, *, window: int = 0) -> Tensor:
+def causal(emit: AscendEmitter, queries: Tokens, keys: Tokens, *, window: int = 0) -> Tensor:
     """Whether a key is at most at the query's position and, with a window, fewer than that many before it."""
     behind = emit.op("Sub", column(emit, queries.position), keys.position)
     reached = emit.op("GreaterOrEqual", behind, emit.constant(0))
@@ -94,7 +94,7 @@ def causal(emit: Emitter, queries: Tokens, keys: Tokens, *, window: int = 0) -> 
 
 
 def masked_scores(
-    emit: Emitter, mask: Tensor, queries: Tokens, keys: Tokens, *, heads: int, batch: int, by_head: bool
+    emit: AscendEmitter, mask: Tensor, queries: Tokens, keys: Tokens, *, heads: int, batch: int, by_head: bool
 ) -> Tensor:
     """What a mask adds to the scores, float32 [queries, keys] or [heads, queries, keys].
 
@@ -131,7 +131,7 @@ def masked_scores(
 
 
 def attention(
-    emit: Emitter,
+    emit: AscendEmitter,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -178,7 +178,7 @@ def attention(
     return emit.transpose(_shaped(emit, result, (heads, queries, width)), [1, 0, 2])
 
 
-def _shaped(emit: Emitter, tensor: Tensor, shape: Shape) -> Tensor:
+def _shaped(emit: AscendEmitter, tensor: Tensor, shape: Shape) -> Tensor:
     """Reshape to a shape of which one dimension may be unknown."""
     if tensor.shape == shape:
         return tensor

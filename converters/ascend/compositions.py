@@ -7,7 +7,7 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -15,14 +15,14 @@ from onnx_sparse.converters.tensor import Tensor
 _MOST_RANGES = 4096
 
 
-def select(emit: Emitter, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def select(emit: AscendEmitter, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """ONNX Where of two tensors of one element type."""
     if x.dtype != y.dtype:
         raise Unsupported(f"its inputs are of different element types: {x}, {y}")
     return emit.op("Where", condition, x, y)
 
 
-def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
+def swapped(emit: AscendEmitter, tensor: Tensor) -> Tensor:
     """A tensor with its last two axes swapped."""
     last = tensor.rank - 1
     if last < 1:
@@ -30,7 +30,7 @@ def swapped(emit: Emitter, tensor: Tensor) -> Tensor:
     return emit.transpose(tensor, [*range(last - 1), last, last - 1])
 
 
-def halves(emit: Emitter, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+def halves(emit: AscendEmitter, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """The two halves of x along an axis; half floats in float32."""
     axis = x.axis(dim)
     size = (x.shape or ())[axis]
@@ -40,7 +40,7 @@ def halves(emit: Emitter, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
+def fast_gelu(emit: AscendEmitter, x: Tensor) -> Tensor:
     """X * exp(0.851 * (x - |x|)) * sigmoid(1.702 * |x|): no exponential overflows."""
     size = emit.op("Abs", x)
     decay = emit.op("Exp", emit.op("Mul", emit.op("Sub", x, size), emit.like(0.851, x)))
@@ -48,7 +48,9 @@ def fast_gelu(emit: Emitter, x: Tensor) -> Tensor:
     return emit.op("Mul", emit.op("Mul", x, decay), gate)
 
 
-def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float, axes: int = 1) -> tuple[Tensor, Tensor]:
+def rms_normalized(
+    emit: AscendEmitter, x: Tensor, gamma: Tensor, epsilon: float, axes: int = 1
+) -> tuple[Tensor, Tensor]:
     """The float32 x normalized over its last axes and scaled, and 1 / sqrt(mean(x^2) + epsilon)."""
     if not 0 < axes <= x.rank:
         raise Unsupported(f"{x} is not normalized over {axes} axes")
@@ -58,7 +60,7 @@ def rms_normalized(emit: Emitter, x: Tensor, gamma: Tensor, epsilon: float, axes
     return scaled, emit.op("Reciprocal", root)
 
 
-def layer_normalized(emit: Emitter, x: Tensor, gamma: Tensor, beta: Tensor, axis: int, epsilon: float) -> Tensor:
+def layer_normalized(emit: AscendEmitter, x: Tensor, gamma: Tensor, beta: Tensor, axis: int, epsilon: float) -> Tensor:
     """The float32 x normalized over its axes from `axis` on."""
     if (x.shape or ())[axis:] == gamma.shape == beta.shape:
         scale, bias = gamma, beta
@@ -69,7 +71,7 @@ def layer_normalized(emit: Emitter, x: Tensor, gamma: Tensor, beta: Tensor, axis
     return emit.op("LayerNormalization", *arguments, shape=x.shape, axis=axis, epsilon=epsilon)
 
 
-def softmax_over(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
+def softmax_over(emit: AscendEmitter, x: Tensor, axes: list[int]) -> Tensor:
     """Softmax over consecutive axes as if they were one."""
     ordered = [x.axis(axis) for axis in axes]
     if not ordered or ordered != list(range(ordered[0], ordered[0] + len(ordered))):
@@ -83,7 +85,7 @@ def softmax_over(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
     return emit.cast(emit.reshape(emit.op("Softmax", one_axis, axis=first), dims), x.dtype)
 
 
-def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+def top_k(emit: AscendEmitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
     """ONNX TopK in descending (or ascending) order; equal values by position."""
     axis = x.axis(axis)
     dims = x.shape or ()
@@ -104,7 +106,7 @@ def top_k(emit: Emitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tupl
     return emit.cast(values, x.dtype), positions
 
 
-def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:
+def range_filled(emit: AscendEmitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:
     """For each i, in turn, and each row j of x: x[j, ..., start[i, j]:end[i, j]] = value[i], the range along `axis`.
 
     start and end are [count, rows]. Further rows of x are unchanged. With axis 0 there are no rows: start and end must
@@ -139,7 +141,7 @@ def range_filled(emit: Emitter, x: Tensor, start: Tensor, end: Tensor, value: Te
     return x
 
 
-def strided_view(emit: Emitter, x: Tensor, size: list[int], stride: list[int], offset: int) -> Tensor:
+def strided_view(emit: AscendEmitter, x: Tensor, size: list[int], stride: list[int], offset: int) -> Tensor:
     """Element i of the result is element offset + sum(i * stride) of the contiguous x."""
     if len(size) != len(stride) or not size or min(size) <= 0:
         raise Unsupported(f"size {size} and stride {stride} do not fit together")
@@ -155,7 +157,7 @@ def strided_view(emit: Emitter, x: Tensor, size: list[int], stride: list[int], o
     return emit.op("Gather", emit.reshape(x, [count]), emit.constant(positions), shape=tuple(size), axis=0)
 
 
-def rotated_by_halves(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotated_by_halves(emit: AscendEmitter, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """X * cos + rotated(x) * sin, where the second half of the last axis, negated, comes before the first."""
     size = (x.shape or (None,))[-1]
     if size is None or size % 2:
@@ -166,7 +168,7 @@ def rotated_by_halves(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor) -> Ten
 
 
 def scaled_masked_softmax(
-    emit: Emitter, x: Tensor, mask: Tensor | None, scale: float, *, upper_triangle: bool = False
+    emit: AscendEmitter, x: Tensor, mask: Tensor | None, scale: float, *, upper_triangle: bool = False
 ) -> Tensor:
     """Softmax over the last axis of x * scale, with -10000 where the mask is true, or above the diagonal."""
     wide = emit.wide(x)

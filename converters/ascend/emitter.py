@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
@@ -11,6 +10,7 @@ from onnx_sparse.converters.ascend.shapes import broadcast, broadcast_equal, ele
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.operator_types import check_types
 from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
+from onnx_sparse.converters.writing.emitter import NewNode
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import DType
@@ -28,7 +28,7 @@ _ELEMENTWISE = frozenset(
 NOTES_KEY = "onnx_sparse.conversion_notes"
 
 
-class Emitter(InferringEmitter):
+class AscendEmitter(InferringEmitter):
     """The graph, or the body of a control-flow operator, under construction.
 
     Args:
@@ -42,48 +42,30 @@ class Emitter(InferringEmitter):
 
     opset = 17  # the first with LayerNormalization; reductions take their axes as attributes
 
-    def __init__(self, taken: Iterable[str] = (), *, saturate: bool = False, outer: Emitter | None = None) -> None:
+    def __init__(
+        self, taken: Iterable[str] = (), *, saturate: bool = False, outer: AscendEmitter | None = None
+    ) -> None:
         super().__init__(*((Names(taken),) if outer is None else (outer.names, outer.domains)))
         self._saturate = saturate
         self.notes: list[str] = []
         self._computed = 0
 
-    def body(self) -> Emitter:
+    def body(self) -> AscendEmitter:
         """An emitter for a body within this graph."""
-        return Emitter(saturate=self._saturate, outer=self)
+        return AscendEmitter(saturate=self._saturate, outer=self)
 
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        dtypes: Sequence[DType],
-        shapes: Sequence[Shape | None] = (),
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> tuple[Tensor, ...]:
-        """Add a node as it is; see `converters.emitter.Emitter`.
-
-        Raises:
-            Unsupported: It is a standard operator that does not take inputs of these element types.
-        """
-        if not domain:
-            check_types(op_type, self.opset, inputs)
-        return super().node(op_type, inputs, dtypes, shapes, domain=domain, **attributes)
-
-    def op(
-        self,
-        op_type: str,
-        *inputs: Tensor | None,
-        dtype: DType | None = None,
-        shape: Shape | None = None,
-        **attrs: Any,
-    ) -> Tensor:
-        """Add a standard node with one result; by default, elementwise inputs broadcast, and ONNX infers the rest."""
+    def _check(self, op_type: str, inputs: Sequence[Tensor | None]) -> None:
+        """Refuse a standard operator that does not take inputs of these element types."""
         check_types(op_type, self.opset, inputs)
-        if shape is None and op_type in _ELEMENTWISE:
-            shape = broadcast(*(None if t is None else t.shape for t in inputs))
-        return super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
+
+    def _shape_of_result(self, op_type: str, inputs: Sequence[Tensor | None]) -> Shape | None:
+        """The shape to which elementwise inputs broadcast."""
+        return broadcast(*(None if t is None else t.shape for t in inputs)) if op_type in _ELEMENTWISE else None
+
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        if not new.domain:
+            self._check(new.op_type, new.inputs)
+        return super()._add(new)
 
     def model(
         self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], *, doc: str = ""

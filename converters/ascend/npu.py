@@ -13,7 +13,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.ascend.compositions import fast_gelu, halves, range_filled, swapped
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
 from onnx_sparse.converters.ascend.ge.handlers import NodeAttributes as GeAttributes
@@ -66,7 +66,7 @@ class Node(Readable):
             raise Unsupported(f"attribute {name} is not a number")
         return value
 
-    def vector(self, emit: Emitter, name: str) -> Tensor:
+    def vector(self, emit: AscendEmitter, name: str) -> Tensor:
         """A list of integers among the attributes, as a constant."""
         value = self.attributes.get(name)
         if value is None:
@@ -100,11 +100,11 @@ def convert_npu(path: Path, *, saturate: bool = False) -> ModelProto:
     try:
         model = onnx.load(path)
         version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
-        if not _LOWEST_OPSET <= version <= Emitter.opset:
-            model = convert_version(model, Emitter.opset)
+        if not _LOWEST_OPSET <= version <= AscendEmitter.opset:
+            model = convert_version(model, AscendEmitter.opset)
     except Exception as error:  # onnx's exceptions have no common base of their own
         raise ConversionError(
-            f"{path} cannot be brought to opset {Emitter.opset}: {' '.join(str(error).split())}"
+            f"{path} cannot be brought to opset {AscendEmitter.opset}: {' '.join(str(error).split())}"
         ) from error
     domains = ["" if entry.domain == "ai.onnx" else entry.domain for entry in model.opset_import]
     if repeated := sorted({domain for domain in domains if domains.count(domain) > 1}):
@@ -152,7 +152,7 @@ def _rewrite(model: ModelProto, *, saturate: bool) -> tuple[UnsupportedNodes, bo
     known = {name: tensor for name, value in types.items() if (tensor := _tensor(value)) is not None}
     known |= {t.name: Tensor(t.name, t.data_type, tuple(t.dims)) for t in graph.initializer}
     names = {*known, *(name for node in graph.node for name in (*node.input, *node.output))}
-    emit = Emitter(sorted(names), saturate=saturate)
+    emit = AscendEmitter(sorted(names), saturate=saturate)
     opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
     followed = _Followed({OWN_DOMAIN: OPSET_VERSION, **opsets}, known, graph)
     failures = UnsupportedNodes()
@@ -222,7 +222,7 @@ class _Followed:
         self.went_on |= bool(found)
         return found
 
-    def wrote(self, emit: Emitter, start: int, results: Iterable[Tensor]) -> None:
+    def wrote(self, emit: AscendEmitter, start: int, results: Iterable[Tensor]) -> None:
         """Follow the nodes that a handler wrote."""
         for constant in emit.initializers[self._initializers :]:
             self._note(constant.name, constant)
@@ -238,7 +238,7 @@ class _Followed:
         self._tensors[name] = Tensor(name, constant.data_type, dims, array_of(constant) if small else None)
 
 
-def _results(node: NodeProto, known: dict[str, Tensor], emit: Emitter) -> tuple[Tensor, ...]:
+def _results(node: NodeProto, known: dict[str, Tensor], emit: AscendEmitter) -> tuple[Tensor, ...]:
     handler = HANDLERS.get(node.op_type)
     if handler is None:
         raise Unsupported("this operator is not supported")
@@ -262,36 +262,36 @@ def _attributes(node: NodeProto) -> dict[str, Any]:
     return {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type != AttributeProto.UNDEFINED}
 
 
-def _as_ge(op_type: str, inputs: tuple[Tensor, ...], emit: Emitter, **attributes: Any) -> Results:
+def _as_ge(op_type: str, inputs: tuple[Tensor, ...], emit: AscendEmitter, **attributes: Any) -> Results:
     node = GeNode(op_type, Inputs[Tensor | None](inputs), GeAttributes(attributes), ())
     return GE_HANDLERS[op_type].convert(node, emit)
 
 
 @handles("NPUMaskedFillRange", to="GreaterOrEqual, Less, And, MaskedFill")
-def _masked_fill_range(node: Node, emit: Emitter) -> Results:
+def _masked_fill_range(node: Node, emit: AscendEmitter) -> Tensor:
     x, start, end, value = node.take(4)
-    return (range_filled(emit, x, start, end, value, node.integer("axis", -1)),)
+    return range_filled(emit, x, start, end, value, node.integer("axis", -1))
 
 
 @handles("NPUOneHot", to="Equal, Where, Cast")
-def _one_hot(node: Node, emit: Emitter) -> Results:
+def _one_hot(node: Node, emit: AscendEmitter) -> Tensor:
     """The attribute that torch_npu calls num_classes (its exporter num_classses) is the axis; the result is float32."""
     (x,) = node.take(1)
     axis = node.integer("num_classses", node.integer("num_classes", -1))
     on, off = (emit.constant(node.integer(name, default)) for name, default in (("on_value", 1), ("off_value", 0)))
     made = one_hot(emit, x, emit.constant(node.integer("depth", 1)), on, off, axis)
-    return (emit.cast(made, TensorProto.FLOAT),)
+    return emit.cast(made, TensorProto.FLOAT)
 
 
 @handles("NPUSlice", to="Slice")
-def _slice(node: Node, emit: Emitter) -> Results:
+def _slice(node: Node, emit: AscendEmitter) -> Results:
     (x,) = node.take(1)
     bounds = (node.vector(emit, "offsetss"), node.vector(emit, "sizes"))
     return _as_ge("Slice", (x, *bounds), emit)
 
 
 @handles("NPUIndexing", to="Slice, Squeeze, Unsqueeze")
-def _indexing(node: Node, emit: Emitter) -> Results:
+def _indexing(node: Node, emit: AscendEmitter) -> Results:
     (x,) = node.take(1)
     bounds = (node.vector(emit, name) for name in ("begins", "ends", "strides"))
     masks = {name: node.integer(name, 0) for name in node.attributes if name.endswith("_mask")}
@@ -299,41 +299,41 @@ def _indexing(node: Node, emit: Emitter) -> Results:
 
 
 @handles("NPUFastGelu", to="Exp, Sigmoid, Mul")
-def _fast_gelu(node: Node, emit: Emitter) -> Results:
-    return (emit.in_float32(lambda wide: fast_gelu(emit, wide), *node.take(1)),)
+def _fast_gelu(node: Node, emit: AscendEmitter) -> Tensor:
+    return emit.in_float32(lambda wide: fast_gelu(emit, wide), *node.take(1))
 
 
 @handles("NPUGeluV2", to="Erf, Tanh, Mul")
-def _gelu(node: Node, emit: Emitter) -> Results:
+def _gelu(node: Node, emit: AscendEmitter) -> Tensor:
     exact = node.attributes.get("approximate", b"none") not in (b"tanh", "tanh")
     return gelu(emit, *node.take(1), exact=exact)
 
 
 @handles("NPUMish", to="Softplus, Tanh, Mul")
-def _mish(node: Node, emit: Emitter) -> Results:
+def _mish(node: Node, emit: AscendEmitter) -> Tensor:
     return mish(emit, *node.take(1))
 
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")
-def _rms_norm(node: Node, emit: Emitter) -> Results:
+def _rms_norm(node: Node, emit: AscendEmitter) -> Results:
     return _as_ge("RmsNorm", node.take(2), emit, epsilon=float(node.number("epsilon", 1e-6)))
 
 
 @handles("NPURotaryMul", to="Split, Neg, Concat, Mul, Add")
-def _rotary_mul(node: Node, emit: Emitter) -> Results:
+def _rotary_mul(node: Node, emit: AscendEmitter) -> Results:
     """X * cos + rotated(x) * sin, by halves of the last axis."""
     return _as_ge("RotaryMul", node.take(3), emit)
 
 
 @handles("NPUScaledMaskedSoftmax", to="Mul, Where, Softmax")
-def _scaled_masked_softmax(node: Node, emit: Emitter) -> Results:
+def _scaled_masked_softmax(node: Node, emit: AscendEmitter) -> Results:
     """Softmax of x * scale, with -10000 where the mask is true; fixed_triu_mask is the mask above the diagonal."""
     scale, triangle = float(node.number("scale", 1.0)), node.integer("fixed_triu_mask", 0)
     return _as_ge("ScaledMaskedSoftmax", node.take(2), emit, scale=scale, fixed_triu_mask=triangle)
 
 
 @handles("NPUGeGlu", to="Split, Erf, Tanh, Mul")
-def _geglu(node: Node, emit: Emitter) -> Results:
+def _geglu(node: Node, emit: AscendEmitter) -> Results:
     """One half of x times gelu of the other, the right one unless activate_left; and gelu of that half."""
     (x,) = node.take(1)
     left, right = halves(emit, x, node.integer("dim", -1))
@@ -343,7 +343,7 @@ def _geglu(node: Node, emit: Emitter) -> Results:
 
 
 @handles("NPUFusedAttentionScore", to="MatMul, Softmax, Transpose", notes="inference: keep_prob = 1")
-def _fused_attention_score(node: Node, emit: Emitter) -> Results:
+def _fused_attention_score(node: Node, emit: AscendEmitter) -> Tensor:
     """Softmax(query key^T * scale + mask) @ value, with the heads of a token side by side: [tokens, hidden]."""
     query, key, value, mask = node.take(4)
     if node.number("keep_prob", 1.0) != 1.0:
@@ -358,12 +358,12 @@ def _fused_attention_score(node: Node, emit: Emitter) -> Results:
     attended = emit.matmul(weights, v)
     batch, heads, length, size = attended.dims
     result = emit.transpose(attended, [0, 2, 1, 3])
-    return (emit.cast(emit.reshape(result, [batch * length, heads * size]), query.dtype),)
+    return emit.cast(emit.reshape(result, [batch * length, heads * size]), query.dtype)
 
 
 # The format says how the NPU stores a tensor, not what it holds.
 @handles("NPUFormatCast", to="Identity", ignored=("acl_format",))
-def _format_cast(node: Node, emit: Emitter) -> Results:
+def _format_cast(node: Node, emit: AscendEmitter) -> Results:
     return node.take(1)
 
 
@@ -383,16 +383,16 @@ _TORCH_DTYPES = {
 
 
 @handles("NPUDtypeCast", to="Cast")
-def _dtype_cast(node: Node, emit: Emitter) -> Results:
+def _dtype_cast(node: Node, emit: AscendEmitter) -> Tensor:
     (x,) = node.take(1)
     number = node.integer("dtype", -1)
     if number not in _TORCH_DTYPES:
         raise Unsupported(f"dtype {number} is not one of torch's element types")
-    return (emit.cast(x, _TORCH_DTYPES[number]),)
+    return emit.cast(x, _TORCH_DTYPES[number])
 
 
 @handles("NPUScatter", "NPUScatterOP", to="Unsqueeze, ScatterElements")
-def _scatter(node: Node, emit: Emitter) -> Results:
+def _scatter(node: Node, emit: AscendEmitter) -> Tensor:
     """The exporter's name is NPUScatterOP. Indices and updates have size 1 along the axis, and may lack it."""
     x, indices, updates = node.take(3)
     axis = x.axis(node.integer("dim", 0))
@@ -402,4 +402,4 @@ def _scatter(node: Node, emit: Emitter) -> Results:
             dims = tensor.shape or ()
             tensor = emit.op("Unsqueeze", tensor, emit.constant([axis]), shape=(*dims[:axis], 1, *dims[axis:]))
         pair.append(tensor)
-    return (emit.op("ScatterElements", x, *pair, shape=x.shape, axis=axis),)
+    return emit.op("ScatterElements", x, *pair, shape=x.shape, axis=axis)

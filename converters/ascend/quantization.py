@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -16,13 +16,13 @@ _TINY = 1e-38
 _EXACT_TERMS = 2**24 // 128**2
 
 
-def rounded_int8(emit: Emitter, x: Tensor) -> Tensor:
+def rounded_int8(emit: AscendEmitter, x: Tensor) -> Tensor:
     """A float32 rounded to even and clamped to int8."""
     bounds = (emit.constant(bound, TensorProto.FLOAT) for bound in (_INT8_MIN, _INT8_MAX))
     return emit.cast(emit.op("Clip", emit.op("Round", x), *bounds, shape=x.shape), TensorProto.INT8)
 
 
-def dynamic_symmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor]:
+def dynamic_symmetric(emit: AscendEmitter, x: Tensor) -> tuple[Tensor, Tensor]:
     """The rows of a float32 tensor as int8, and the scale of each, max|x| / 127."""
     last = [x.rank - 1]
     largest = emit.reduce("ReduceMax", emit.op("Abs", x), last, keepdims=True)
@@ -32,7 +32,7 @@ def dynamic_symmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor]:
     return quantized, _flat(emit, scale)
 
 
-def dynamic_asymmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def dynamic_asymmetric(emit: AscendEmitter, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The rows of a float32 tensor as int8, and the scale and offset of each, by which its range fills -128 to 127."""
     last = [x.rank - 1]
     high, low = (emit.reduce(name, x, last, keepdims=True) for name in ("ReduceMax", "ReduceMin"))
@@ -44,11 +44,11 @@ def dynamic_asymmetric(emit: Emitter, x: Tensor) -> tuple[Tensor, Tensor, Tensor
     return quantized, _flat(emit, scale), _flat(emit, offset)
 
 
-def _flat(emit: Emitter, rows: Tensor) -> Tensor:
+def _flat(emit: AscendEmitter, rows: Tensor) -> Tensor:
     return emit.op("Squeeze", rows, emit.constant([rows.rank - 1]), shape=(rows.shape or ())[:-1])
 
 
-def integer_matmul(emit: Emitter, left: Tensor, right: Tensor) -> Tensor:
+def integer_matmul(emit: AscendEmitter, left: Tensor, right: Tensor) -> Tensor:
     """The int32 product of two int8 matrices, exactly.
 
     It is computed in float32, in which BLAS is fast, in parts that float32 sums without rounding.
@@ -74,7 +74,7 @@ def integer_matmul(emit: Emitter, left: Tensor, right: Tensor) -> Tensor:
     return total
 
 
-def dequantization_scale(emit: Emitter, scale: Tensor) -> Tensor:
+def dequantization_scale(emit: AscendEmitter, scale: Tensor) -> Tensor:
     """A scale as float32; int64 and uint64 hold the bits of a float32 in their lower half.
 
     Standard ONNX of this opset has no bit cast, so the bits are taken apart by division.

@@ -17,7 +17,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.openvino.compressed_weight import Weight
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parse_shape
@@ -140,7 +140,7 @@ def _element_type(layer: Layer) -> str:
     return layer.data.get("element_type", "")
 
 
-def expand(weight: Weight, constants: Weights, emit: Emitter) -> Tensor:
+def expand(weight: Weight, constants: Weights, emit: OpenVINOEmitter) -> Tensor:
     """The floats of a weight, as float32. ONNX Runtime computes them when it loads the model."""
     integers = _array(weight.integers, constants)
     made = emit.node("Cast", [emit.constant(integers)], [TensorProto.FLOAT], to=TensorProto.FLOAT)[0]
@@ -152,7 +152,7 @@ def expand(weight: Weight, constants: Weights, emit: Emitter) -> Tensor:
     return emit.op("Reshape", made, emit.constant(weight.shape), shape=weight.shape)
 
 
-def _scale(scale: Array, emit: Emitter) -> Tensor:
+def _scale(scale: Array, emit: OpenVINOEmitter) -> Tensor:
     """A scale as float32; in the file it keeps its type."""
     stored = emit.constant(scale)
     if stored.dtype == TensorProto.FLOAT:
@@ -160,7 +160,7 @@ def _scale(scale: Array, emit: Emitter) -> Tensor:
     return emit.node("Cast", [stored], [TensorProto.FLOAT], [stored.shape], to=TensorProto.FLOAT)[0]
 
 
-def dequantize(weight: Weight, constants: Weights, emit: Emitter, *, transposed: bool) -> Tensor:
+def dequantize(weight: Weight, constants: Weights, emit: OpenVINOEmitter, *, transposed: bool) -> Tensor:
     """The floats of a matrix, or of its transpose, as float32 and by one DequantizeLinear."""
     counts, zero_point = _counts(weight), _zero_point(weight, constants)
     assert counts is not None

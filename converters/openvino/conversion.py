@@ -21,7 +21,7 @@ from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.openvino import compression
 from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
 from onnx_sparse.converters.openvino.in_memory import file_of
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
@@ -99,7 +99,7 @@ def _read(path: Path, weights: Path | None, tell: Callable[[str], None]) -> Mode
 
 def convert_network(network: Network, weights: Weights) -> ModelProto:
     """The model of a network."""
-    emitter = Emitter()
+    emitter = OpenVINOEmitter()
     unsupported = UnsupportedNodes()
     names = port_names(network, emitter.names)
     variables = Variables(network, emitter)
@@ -118,7 +118,7 @@ def convert_network(network: Network, weights: Weights) -> ModelProto:
 
 def convert_layers(
     network: Network,
-    emitter: Emitter,
+    emitter: OpenVINOEmitter,
     weights: Weights,
     unsupported: UnsupportedNodes,
     *,
@@ -199,11 +199,11 @@ def _known(
 
 
 def _convert_layer(
-    layer: Layer, inputs: Sequence[Tensor], emitter: Emitter, weights: Weights, unsupported: UnsupportedNodes
+    layer: Layer, inputs: Sequence[Tensor], emitter: OpenVINOEmitter, weights: Weights, unsupported: UnsupportedNodes
 ) -> tuple[Tensor, ...]:
     handler = find_handler(layer)
 
-    def convert_body(body: Network, inner: Emitter, given: Mapping[int, Tensor]) -> Converted:
+    def convert_body(body: Network, inner: OpenVINOEmitter, given: Mapping[int, Tensor]) -> Converted:
         return convert_layers(body, inner, weights, unsupported, given=given)
 
     carried = [port.precision for port in layer.outputs if port.precision in CARRIED]
@@ -223,7 +223,7 @@ def _convert_layer(
     return tuple(finished)
 
 
-def _weight(layer: Layer, weight: Weight, emitter: Emitter, weights: Weights, *, expanded: bool) -> Tensor:
+def _weight(layer: Layer, weight: Weight, emitter: OpenVINOEmitter, weights: Weights, *, expanded: bool) -> Tensor:
     """The floats of a compressed weight; if they are not expanded, only a name by which handlers find the weight."""
     dtype = ONNX_TYPES[layer.outputs[0].precision]
     if not expanded:

@@ -18,7 +18,7 @@ NARROW = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT16, TensorProto.I
 _INTEGERS = (*NARROW, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.UINT64)
 
 
-class Emitter(InferringEmitter):
+class OpenVINOEmitter(InferringEmitter):
     """The graph, or body of a control-flow operator, under construction.
 
     Attributes:
@@ -29,13 +29,9 @@ class Emitter(InferringEmitter):
         super().__init__(names, domains)
         self.weights: dict[str, Weight] = {}
 
-    def body(self) -> Emitter:
+    def body(self) -> OpenVINOEmitter:
         """An emitter for a body within this graph."""
-        return Emitter(self.names, self.domains)
-
-    def floats(self, tensor: Tensor) -> Tensor:
-        """A tensor in a type of floats: its own, or float for integers, whose results `narrowed` rounds."""
-        return tensor if tensor.dtype in FLOATS else self.cast(tensor, TensorProto.FLOAT)
+        return OpenVINOEmitter(self.names, self.domains)
 
     def narrowed(self, op_type: str, tensor: Tensor, dtype: DType) -> Tensor:
         """What an operator computed in a wider type, in its own: but for reductions, OpenVINO takes the nearest integer
@@ -48,10 +44,6 @@ class Emitter(InferringEmitter):
             limits = np.iinfo(numpy_dtype(dtype))
             whole = self.op("Clip", whole, *(self.like(end, whole) for end in (limits.min, limits.max)))
         return self.cast(whole, dtype)
-
-    def int64(self, tensor: Tensor) -> Tensor:
-        """The tensor as int64, ONNX's type of shapes, axes and counts."""
-        return self.cast(tensor, TensorProto.INT64)
 
     def vector(self, tensor: Tensor) -> Tensor:
         """A scalar or vector of integers as a vector of int64."""

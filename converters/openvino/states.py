@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.element_types import ONNX_TYPES
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.model_ports import element_type, parse_shape, port_shape
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
@@ -27,7 +27,7 @@ class Variables:
         emitter: Receives the nodes.
     """
 
-    def __init__(self, network: Network, emitter: Emitter) -> None:
+    def __init__(self, network: Network, emitter: OpenVINOEmitter) -> None:
         self._states = States(emitter)
         self._reserved: set[str] = set()
         self._assigned: dict[str, Tensor] = {}

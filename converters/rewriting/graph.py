@@ -11,8 +11,8 @@ from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, helper, n
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.rewriting.well_formed import is_well_formed
-from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.writing.emitter import Emitter, NewNode
 from onnx_sparse.models.graphs import (
     Names,
     all_nodes,
@@ -214,7 +214,7 @@ class Graph:
 
     def emitter(self, node: NodeProto) -> Emitter:
         """Writes nodes before a node."""
-        return _Emitter(self, node)
+        return _InsertingEmitter(self, node)
 
     def insert(self, before: NodeProto, node: NodeProto, results: Iterable[Tensor]) -> None:
         """Insert a node before another."""
@@ -396,7 +396,7 @@ def constants_of(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, TensorProto]
             yield name, numpy_helper.from_array(np.array(value, dtype), name)
 
 
-class _Emitter(Emitter):
+class _InsertingEmitter(Emitter):
     """Writes nodes before a node of a graph."""
 
     def __init__(self, graph: Graph, before: NodeProto) -> None:
@@ -404,25 +404,16 @@ class _Emitter(Emitter):
         self._before = before
         self.kernels_of = graph.opset
 
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        dtypes: Sequence[DType],
-        shapes: Sequence[Shape | None] = (),
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> tuple[Tensor, ...]:
-        label = self._graph.fresh(self._before, op_type)
-        results = self._results([f"{label}:{k}" if k else label for k in range(len(dtypes))], dtypes, shapes)
-        read = ["" if tensor is None else tensor.name for tensor in inputs]
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        label = self._graph.fresh(self._before, new.op_type)
+        results = new.results([f"{label}:{k}" if k else label for k in range(len(new.dtypes))])
+        read = ["" if tensor is None else tensor.name for tensor in new.inputs]
         made = [result.name for result in results]
-        written = {name: value for name, value in attributes.items() if value is not None}
-        if not domain:
-            read, written = in_opset(self._graph.opset, op_type, read, written, self._graph.integers)
+        written = new.attributes
+        if not new.domain:
+            read, written = in_opset(self._graph.opset, new.op_type, read, written, self._graph.integers)
         # An empty domain is omitted, as in other nodes: equal nodes are merged.
-        node = helper.make_node(op_type, read, made, name=label, domain=domain or None, **written)
+        node = helper.make_node(new.op_type, read, made, name=label, domain=new.domain or None, **written)
         self._graph.insert(self._before, node, results)
         return results
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript.values import Op, Opset
 
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.emitter import Emitter, NewNode
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType
@@ -53,23 +53,12 @@ class TorchEmitter(Emitter):
         self._made.remove(tensor.name)
         return self.value(tensor)
 
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        dtypes: Sequence[DType],
-        shapes: Sequence[Shape | None] = (),
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> tuple[Tensor, ...]:
-        """Add a node as it is; see `Emitter`."""
-        opset = Opset(domain, OPSET_VERSION if domain == DOMAIN else self.opset)
-        given = [None if tensor is None else self.value(tensor) for tensor in inputs]
-        written = {name: value for name, value in attributes.items() if value is not None}
-        made = Op(opset, op_type)(*given, **written)
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        opset = Opset(new.domain, OPSET_VERSION if new.domain == DOMAIN else self.opset)
+        given = [None if tensor is None else self.value(tensor) for tensor in new.inputs]
+        made = Op(opset, new.op_type)(*given, **new.attributes)
         values = made if isinstance(made, Sequence) else [made]
-        results = self._results([self._names.fresh(op_type) for _ in dtypes], dtypes, shapes)
+        results = new.results([self._names.fresh(new.op_type) for _ in new.dtypes])
         for value, result in zip(values, results, strict=True):
             value.type = ir.TensorType(ir.DataType(result.dtype))
             if result.shape is not None:
@@ -163,10 +152,6 @@ class TorchEmitter(Emitter):
             value = producer.inputs[0]
         return False
 
-    def int64(self, tensor: Tensor) -> Tensor:
-        """The tensor as int64, ONNX's type of shapes, axes and counts."""
-        return self.cast(tensor, ir.DataType.INT64.value)
-
     def vector(self, number: Tensor | float) -> Tensor:
         """A whole number, which torch may know only when the model runs, as an int64 vector of one element."""
         if isinstance(number, Tensor):
@@ -194,16 +179,11 @@ class TorchEmitter(Emitter):
             return None
         return self.int64(self.tensor(sizes))
 
-    def count(self, tensor: Tensor, axis: int) -> Tensor:
-        """The size of one dimension, as a vector of one element; a constant where it is known."""
-        known = tensor.shape[axis] if tensor.shape is not None else None
-        return self.size(tensor, axis) if known is None else self.constant([known])
-
-    def shape_of(self, tensor: Tensor) -> Tensor:
-        """The shape of a tensor, as int64; a constant where it is known."""
-        if tensor.shape is not None and None not in tensor.shape:
-            return self.constant(list(tensor.dims))
-        return super().shape_of(tensor)
+    def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
+        """The shape of a tensor, or part of it, as int64; a constant where it is known."""
+        if tensor.shape is not None and None not in tensor.shape[start:end]:
+            return self.constant(tensor.shape[start:end])
+        return super().shape_of(tensor, start, end)
 
     def full(self, value: float, dtype: DType, shape: Tensor) -> Tensor:
         """A tensor of a shape with one value in every element."""

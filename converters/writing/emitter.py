@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +35,31 @@ _TYPE_OF_RESULT = ("dtype", "output_datatype")
 _SMALL = 4096
 
 
+@dataclass(frozen=True)
+class NewNode:
+    """A node that an emitter is to add.
+
+    Attributes:
+        op_type: The operator.
+        inputs: Its inputs; None is one that is omitted.
+        dtypes: The element types of its results.
+        shapes: Their shapes.
+        domain: Its domain.
+        attributes: Its attributes, without those that are omitted.
+    """
+
+    op_type: str
+    inputs: Sequence[Tensor | None]
+    dtypes: Sequence[DType]
+    shapes: Sequence[Shape | None]
+    domain: str
+    attributes: dict[str, Any]
+
+    def results(self, names: Iterable[str]) -> tuple[Tensor, ...]:
+        """Its results by their names."""
+        return tuple(Tensor(*result) for result in zip(names, self.dtypes, self.shapes, strict=True))
+
+
 class Emitter(ABC):
     """Writes nodes to the graph under construction, which a subclass knows.
 
@@ -45,7 +71,6 @@ class Emitter(ABC):
     opset: ClassVar[int] = 18
     kernels_of: int = opset
 
-    @abstractmethod
     def node(
         self,
         op_type: str,
@@ -69,12 +94,12 @@ class Emitter(ABC):
         Returns:
             One tensor per element type.
         """
+        written = {name: value for name, value in attributes.items() if value is not None}
+        return self._add(NewNode(op_type, inputs, dtypes, shapes or [None] * len(dtypes), domain, written))
 
-    @staticmethod
-    def _results(names: Iterable[str], dtypes: Sequence[DType], shapes: Sequence[Shape | None]) -> tuple[Tensor, ...]:
-        """The results of a node."""
-        known = shapes or [None] * len(dtypes)
-        return tuple(Tensor(*result) for result in zip(names, dtypes, known, strict=True))
+    @abstractmethod
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        """Add a node; returns its results."""
 
     @abstractmethod
     def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
@@ -103,11 +128,30 @@ class Emitter(ABC):
 
         If ONNX Runtime has no kernel for the element types of the operands, these go through wider ones.
         """
+        self._check(op_type, inputs)
         if not any(t is not None for t in inputs):
             raise Unsupported(f"it has no inputs for {op_type}")
         if dtype is None:
             dtype = result_type(op_type, self.opset, [None if t is None else t.dtype for t in inputs], attrs)
-        return self.ops(op_type, inputs, [dtype], [shape], **attrs)[0]
+        if shape is None:
+            shape = self._shape_of_result(op_type, inputs)
+        return self._known(op_type, inputs, attrs, self.ops(op_type, inputs, [dtype], [shape], **attrs)[0])
+
+    def _check(self, op_type: str, inputs: Sequence[Tensor | None]) -> None:
+        """Refuse a standard node that this source does not have; by default, every source has all.
+
+        Raises:
+            Unsupported: It does not.
+        """
+        return None
+
+    def _shape_of_result(self, op_type: str, inputs: Sequence[Tensor | None]) -> Shape | None:
+        """The shape of a standard node's result, where it is known without inference."""
+        return None
+
+    def _known(self, op_type: str, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any], made: Tensor) -> Tensor:
+        """The result of a standard node, with what is known of its value."""
+        return made
 
     def ops(
         self,
@@ -230,6 +274,14 @@ class Emitter(ABC):
         """A scalar of a tensor's element type."""
         return self.constant(value, tensor.dtype)
 
+    def int64(self, tensor: Tensor) -> Tensor:
+        """The tensor as int64, ONNX's type of shapes, axes and counts."""
+        return self.cast(tensor, TensorProto.INT64)
+
+    def floats(self, tensor: Tensor) -> Tensor:
+        """A tensor in a type of floats: its own, or float for other numbers."""
+        return tensor if tensor.dtype in FLOATS else self.cast(tensor, TensorProto.FLOAT)
+
     def scalar(self, tensor: Tensor) -> Tensor:
         """A tensor of one element as a scalar."""
         if tensor.shape == ():
@@ -240,9 +292,10 @@ class Emitter(ABC):
             raise Unsupported(f"{tensor} is not one number")
         return self.constant(tensor.value.reshape(()), tensor.dtype)
 
-    def shape_of(self, tensor: Tensor) -> Tensor:
-        """The shape of a tensor, as int64."""
-        return self.op("Shape", tensor, shape=None if tensor.shape is None else (len(tensor.shape),))
+    def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
+        """The shape of a tensor, or part of it, as int64."""
+        dims = None if tensor.shape is None else tensor.shape[start:end]
+        return self.op("Shape", tensor, shape=None if dims is None else (len(dims),), start=start, end=end)
 
     def reshaped(self, tensor: Tensor, sizes: Tensor, shape: Shape | None = None) -> Tensor:
         """A tensor in another shape, of which sizes may be 0 where the operator set allows it.
@@ -258,6 +311,11 @@ class Emitter(ABC):
     def size(self, tensor: Tensor, axis: int) -> Tensor:
         """The size of one dimension, as a vector of one element."""
         return self.op("Gather", self.shape_of(tensor), self.constant([axis]), shape=(1,))
+
+    def count(self, tensor: Tensor, axis: int) -> Tensor:
+        """The size of one dimension, as a vector of one element; a constant where it is known."""
+        known = tensor.shape[axis] if tensor.shape is not None else None
+        return self.size(tensor, axis) if known is None else self.constant([known])
 
     def domain_op(
         self, op_type: str, inputs: Mapping[str, Tensor | None], attributes: Mapping[str, str] | None = None

@@ -8,8 +8,8 @@ from typing import Any
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Array, Shape, Tensor
-from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.writing.emitter import Emitter, NewNode
 from onnx_sparse.models.graphs import Names, read_names, rename
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType
@@ -49,30 +49,20 @@ class GraphEmitter(Emitter):
         """Name the following nodes after a node of the source."""
         self._prefix, self._start = name, len(self.nodes)
 
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        dtypes: Sequence[DType],
-        shapes: Sequence[Shape | None] = (),
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> tuple[Tensor, ...]:
-        """Add a node as it is; see `Emitter`."""
-        given = list(inputs)
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        given = list(new.inputs)
         while given and given[-1] is None:  # ONNX Runtime's Squeeze fails on an axes input with an empty name
             given.pop()
-        if domain:
-            self.domains[domain] = _VERSIONS.get(domain, 1)
-        label = self.names.fresh(f"{self._prefix}/{op_type}")
-        outputs = [self.names.fresh(f"{label}:{k}") if k else label for k in range(len(dtypes))]
-        written = {name: value for name, value in attributes.items() if value is not None}
-        if empty := [name for name, value in written.items() if isinstance(value, list | tuple) and not value]:
-            raise Unsupported(f"{op_type} takes no empty {empty[0]}")
+        if new.domain:
+            self.domains[new.domain] = _VERSIONS.get(new.domain, 1)
+        label = self.names.fresh(f"{self._prefix}/{new.op_type}")
+        outputs = [self.names.fresh(f"{label}:{k}") if k else label for k in range(len(new.dtypes))]
+        if empty := [name for name, value in new.attributes.items() if isinstance(value, list | tuple) and not value]:
+            raise Unsupported(f"{new.op_type} takes no empty {empty[0]}")
         read = ["" if tensor is None else tensor.name for tensor in given]
-        self.nodes.append(helper.make_node(op_type, read, outputs, name=label, domain=domain, **written))
-        return self._results(outputs, dtypes, shapes)
+        written = {"name": label, "domain": new.domain, **new.attributes}
+        self.nodes.append(helper.make_node(new.op_type, read, outputs, **written))
+        return new.results(outputs)
 
     def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
         """Add a constant; equal small ones without a name of their own are shared."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx
-from onnx import GraphProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
 
-from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import NewNode
 from onnx_sparse.converters.writing.graph_emitter import GraphEmitter
 from onnx_sparse.converters.writing.inference import computed_value, inferred_shapes, is_small
 from onnx_sparse.models.graphs import read_names
-from onnx_sparse.schemas.declaration import DType
 
 
 class InferringEmitter(GraphEmitter):
@@ -24,28 +25,16 @@ class InferringEmitter(GraphEmitter):
     def body(self) -> InferringEmitter:
         """An emitter for a body within this graph."""
 
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        dtypes: Sequence[DType],
-        shapes: Sequence[Shape | None] = (),
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> tuple[Tensor, ...]:
-        """Add a node as it is; see `Emitter`. Shapes that are not given are those that ONNX infers."""
-        made = super().node(op_type, inputs, dtypes, shapes, domain=domain, **attributes)
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        """Add a node. Shapes that are not given are those that ONNX infers."""
+        made = super()._add(new)
         if all(tensor.shape is not None for tensor in made):
             return made
-        found = inferred_shapes(self.nodes[-1], inputs, self.domains)
+        found = inferred_shapes(self.nodes[-1], new.inputs, self.domains)
         return tuple(t if t.shape is not None else replace(t, shape=found.get(t.name)) for t in made)
 
-    def op(
-        self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
-    ) -> Tensor:
-        """Add a standard node with one result; see `Emitter`. What follows from constants, as sizes do, is one."""
-        made = super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
+    def _known(self, op_type: str, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any], made: Tensor) -> Tensor:
+        """The result of a standard node: what follows from constants, as sizes do, is a constant."""
         if all(tensor is None or is_small(tensor) for tensor in inputs):
             value = computed_value(op_type, inputs, attrs, self.domains)
             if value is not None:
@@ -61,7 +50,15 @@ class InferringEmitter(GraphEmitter):
         dims = None if tensor.shape is None else tensor.shape[start:end]
         if dims is not None and None not in dims:
             return self.constant(dims)
-        return self.op("Shape", tensor, start=start, end=end)
+        return super().shape_of(tensor, start, end)
+
+    def vector(self, tensor: Tensor) -> Tensor:
+        """A scalar or vector of integers as a vector of int64."""
+        if tensor.value is not None:
+            return self.constant(np.reshape(tensor.value, -1), TensorProto.INT64)
+        if tensor.shape is not None and len(tensor.shape) == 1:
+            return self.int64(tensor)
+        return self.op("Reshape", self.int64(tensor), self.constant([-1]))
 
     def graph(self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> GraphProto:
         """The finished graph, without the nodes and constants that nothing in it reads."""

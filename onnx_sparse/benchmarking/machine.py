@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -47,7 +48,7 @@ def this_machine() -> Machine:
         cores=usable_cores(),
         load=round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         system=f"{platform.system()} {platform.machine()}",
-        versions=_versions(),
+        versions=versions(_PACKAGES),
     )
 
 
@@ -68,11 +69,12 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _versions() -> dict[str, str]:
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of onnx_sparse, Python and those of the packages that are installed."""
     from onnx_sparse.version import __version__
 
     found = {"onnx_sparse": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
+    for name in packages:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

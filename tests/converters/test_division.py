@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_sparse import InferenceSession
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.lowering.division import floor_div, floor_mod
@@ -18,7 +18,7 @@ VERBS = {floor_div: np.floor_divide, floor_mod: np.mod}
 
 def computed(verb, x, y):
     """What ONNX Runtime computes of a verb."""
-    emit = Emitter(["x", "y"])
+    emit = AscendEmitter(["x", "y"])
     dtype = element_type(x.dtype)
     given = [Tensor(name, dtype, (None,)) for name in ("x", "y")]
     (made,) = emit.name_outputs((verb(emit, *given),), ["made"])

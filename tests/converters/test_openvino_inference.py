@@ -14,7 +14,7 @@ from support.openvino_weights import constant
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 
 ov = pytest.importorskip("openvino")
 
@@ -135,7 +135,7 @@ def test_values_are_those_that_onnx_runtime_computes(op_type: str) -> None:
     import onnxruntime
     from onnx import helper
 
-    emit = Emitter()
+    emit = OpenVINOEmitter()
     for one, other in itertools.product(NUMBERS, NUMBERS[1:]):
         folded = emit.op(op_type, emit.constant(one), emit.constant(other))
         infos = [helper.make_tensor_value_info(name, 7, [None]) for name in "abc"]

@@ -14,7 +14,7 @@ from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorRecord
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.given_inputs import HOW_TO_GIVE_SHAPES, Given
 from onnx_sparse.converters.ascend.shapes import element_count
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes
@@ -44,7 +44,7 @@ class Conversion:
 
 @dataclass
 class _State:
-    emit: Emitter
+    emit: AscendEmitter
     records: Records
     choices: Choices
     keep_unknown: bool
@@ -81,7 +81,7 @@ def convert_graph(
     if unknown:
         raise ConversionError(f"{graph.name} has no input {unknown[0]}; its inputs are {', '.join(graph.inputs)}")
     every_name = {*graph.inputs, *(name for node in graph.nodes for name in node.outputs)}
-    emit = Emitter(sorted(every_name), saturate=choices.saturates)
+    emit = AscendEmitter(sorted(every_name), saturate=choices.saturates)
     state = _State(emit, records, choices, keep_unknown)
     inputs, untyped = _place_inputs(graph, given, state, weights_from_dump=weights_from_dump)
     for node in graph.nodes:

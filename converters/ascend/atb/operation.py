@@ -15,7 +15,7 @@ from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Node
 from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
@@ -90,7 +90,7 @@ class OperationRunner:
             raise Unsupported(why_not(node.kind))
         names = [f"input_{i}" for i in range(len(inputs))]
         results = [f"output_{i}" for i in range(len(node.outputs))]
-        emit = Emitter([*names, *results], saturate=self._choices.saturates)
+        emit = AscendEmitter([*names, *results], saturate=self._choices.saturates)
         given = tuple(Tensor(name, element_type(a.dtype), a.shape) for name, a in zip(names, inputs, strict=True))
         emit.begin(node.kind)
         made = handler.convert(

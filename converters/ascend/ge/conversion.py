@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto
 
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.graph import CONSTANTS, PLAIN_FORMATS, Description, GeGraph, GeNode, Source
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Node, NodeAttributes
 from onnx_sparse.converters.ascend.ge.weights import file_constant
@@ -35,7 +35,7 @@ class _Conversion:
         self, graph: GeGraph, folder: Path, given: Mapping[str, Given], *, keep_unknown: bool, saturate: bool
     ) -> None:
         self.graph, self.folder, self.given, self.keep_unknown = graph, folder, given, keep_unknown
-        self.emit = Emitter((node.name for node in graph.nodes), saturate=saturate)
+        self.emit = AscendEmitter((node.name for node in graph.nodes), saturate=saturate)
         self.results: dict[str, tuple[Tensor, ...]] = {}
         self.unsupported = UnsupportedNodes(HOW_TO_GIVE_SHAPES)
         self.inputs: dict[str, Tensor] = {}

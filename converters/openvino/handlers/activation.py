@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import activations
 from onnx_sparse.schemas.declaration import DType
 

@@ -8,10 +8,10 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.openvino.element_types import CARRIED, ONNX_TYPES
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type, parse_shape
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 
@@ -20,7 +20,7 @@ from onnx_sparse.schemas.declaration import DType, dtype_name
     to="initializer",
     notes="i4, u6, u4, u3, u2 and u1 are carried as int8 and uint8, f4 and f8 as float16, nf4 and f8e8m0 as float.",
 )
-def constant(node: Node, emit: Emitter) -> Tensor:
+def constant(node: Node, emit: InferringEmitter) -> Tensor:
     """Constant-1."""
     name = node.text("element_type")
     shape = parse_shape(node.text("shape", ""))
@@ -35,20 +35,20 @@ def constant(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Identity-16", to="-")
-def identity(node: Node, emit: Emitter) -> Tensor:
+def identity(node: Node, emit: InferringEmitter) -> Tensor:
     """Identity-16."""
     return node[0]
 
 
 @handles("Convert-1", to="Cast")
-def convert(node: Node, emit: Emitter) -> Tensor:
+def convert(node: Node, emit: InferringEmitter) -> Tensor:
     """Convert-1. To boolean: any number but 0 is true."""
     to = element_type(node.text("destination_type"), "destination_type")
     return emit.cast(node[0], to)
 
 
 @handles("ConvertLike-1", to="Cast")
-def convert_like(node: Node, emit: Emitter) -> Tensor:
+def convert_like(node: Node, emit: InferringEmitter) -> Tensor:
     """ConvertLike-1."""
     return emit.cast(node[0], node[1].dtype)
 
@@ -76,7 +76,7 @@ _SIGNED_OF: dict[int, DType] = {
 
 
 @handles("ConvertPromoteTypes-14", to="Cast", notes="Without the types that only constants have.")
-def convert_promote_types(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def convert_promote_types(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """ConvertPromoteTypes-14: both inputs in their common type."""
     # Each decides for some pairs of types only.
     node.disregard("promote_unsafe", "pytorch_scalar_promotion", "u64_integer_promotion_target")
@@ -129,14 +129,14 @@ def _promoted(node: Node, one: Tensor, other: Tensor) -> DType:
 
 
 @handles("ShapeOf-1", "ShapeOf-3", to="Shape")
-def shape_of(node: Node, emit: Emitter) -> Tensor:
+def shape_of(node: Node, emit: InferringEmitter) -> Tensor:
     """ShapeOf-1 and ShapeOf-3, whose output_type is the port's type."""
     output_type = element_type(node.text("output_type", "i64"), "output_type")
     return emit.cast(emit.shape_of(node[0]), output_type)
 
 
 @handles("Select-1", to="Where", notes="auto_broadcast pdpd is not supported.")
-def select(node: Node, emit: Emitter) -> Tensor:
+def select(node: Node, emit: InferringEmitter) -> Tensor:
     """Select-1."""
     node.choice("auto_broadcast", ("numpy", "none"), "numpy")
     chosen, other = node[1], node[2]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from onnx import GraphProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.ir import BodyMap, Network
 from onnx_sparse.converters.openvino.model_ports import parameter
@@ -37,7 +37,7 @@ def _input(node: Node, port: int) -> Tensor:
 
 
 @handles("If-8", to="If")
-def if_(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def if_(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """If-8. ONNX's branches read its inputs directly, as tensors of the outer graph."""
     branches = {}
     chosen: list[list[Tensor]] = []
@@ -74,7 +74,7 @@ def _result(results: dict[int, Tensor], layer: int | None) -> Tensor:
     return results[layer]
 
 
-def _graph(emit: Emitter, name: str, inputs: list[ValueInfoProto], results: list[Tensor]) -> GraphProto:
+def _graph(emit: OpenVINOEmitter, name: str, inputs: list[ValueInfoProto], results: list[Tensor]) -> GraphProto:
     """A body. Its outputs are copies, because a result may belong to the outer graph or be used for two outputs."""
     outputs = []
     for tensor in results:
@@ -85,7 +85,7 @@ def _graph(emit: Emitter, name: str, inputs: list[ValueInfoProto], results: list
 
 
 @handles("TensorIterator-1", to="Loop", notes="Slices must have one element, from the start or the end.")
-def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def tensor_iterator(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """TensorIterator-1: one iteration for each slice of a sliced input."""
     trips = None
     for entry in _of_kind(node, "port_map", "input"):
@@ -101,7 +101,7 @@ def tensor_iterator(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("Loop-5", to="Loop", notes="Slices must have one element, from the start or the end.")
-def loop(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def loop(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """Loop-5: (number of iterations, or -1 for no limit; condition; inputs)."""
     trips = emit.int64(emit.scalar(node[0]))
     unlimited = emit.op("Less", trips, emit.constant(0))
@@ -118,7 +118,7 @@ class _Carried:
     state: Tensor
 
 
-def _loop(node: Node, emit: Emitter, trips: Tensor, condition: Tensor) -> tuple[Tensor, ...]:
+def _loop(node: Node, emit: OpenVINOEmitter, trips: Tensor, condition: Tensor) -> tuple[Tensor, ...]:
     """Make an ONNX Loop: back edges become carried states, outputs concatenated along an axis become scan outputs."""
     body = node.layer.bodies.get("body")
     if body is None:
@@ -170,7 +170,7 @@ def _loop(node: Node, emit: Emitter, trips: Tensor, condition: Tensor) -> tuple[
 
 
 def _body_inputs(
-    node: Node, body: Network, inner: Emitter, iteration: Tensor
+    node: Node, body: Network, inner: OpenVINOEmitter, iteration: Tensor
 ) -> tuple[dict[int, Tensor], list[_Carried]]:
     """The values of a body's Parameters: the iteration, a slice, a state, or a tensor of the outer graph."""
     back = {_number(e, "to-layer"): _number(e, "from-layer") for e in _of_kind(node, "back_edges", "edge")}
@@ -197,7 +197,7 @@ def _body_inputs(
     return given, carried
 
 
-def _slice(emit: Emitter, entry: BodyMap, outer: Tensor, iteration: Tensor) -> Tensor:
+def _slice(emit: OpenVINOEmitter, entry: BodyMap, outer: Tensor, iteration: Tensor) -> Tensor:
     """The slice of one iteration, with its axis: from the start, or with a negative stride from the end."""
     stride = _number(entry, "stride", 1)
     if abs(stride) != 1 or _number(entry, "part_size", 1) != 1:

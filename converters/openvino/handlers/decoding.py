@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.scanning import scan
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32 = TensorProto.FLOAT
 
 
 @handles("CTCGreedyDecoderSeqLen-6", to="ArgMax, CumSum, ScatterElements")
-def ctc_greedy_decoder_seq_len(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def ctc_greedy_decoder_seq_len(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """CTCGreedyDecoderSeqLen-6: (scores [batch, time, classes], lengths, blank) to classes and their numbers."""
     blank = node.optional(2)
     if blank is None:
@@ -28,7 +28,7 @@ def ctc_greedy_decoder_seq_len(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("CTCGreedyDecoder-1", to="ArgMax, CumSum, ScatterElements")
-def ctc_greedy_decoder(node: Node, emit: Emitter) -> Tensor:
+def ctc_greedy_decoder(node: Node, emit: InferringEmitter) -> Tensor:
     """CTCGreedyDecoder-1: (scores [time, batch, classes], a mask that ends each sequence at its first 0)."""
     scores = emit.op("Transpose", node[0], perm=[1, 0, 2])
     mask = emit.op("Transpose", node[1], perm=[1, 0])
@@ -40,7 +40,7 @@ def ctc_greedy_decoder(node: Node, emit: Emitter) -> Tensor:
 
 
 def _decoded(
-    node: Node, emit: Emitter, scores: Tensor, is_step: Tensor, blank: Tensor, merging: str
+    node: Node, emit: InferringEmitter, scores: Tensor, is_step: Tensor, blank: Tensor, merging: str
 ) -> tuple[Tensor, Tensor]:
     """The best classes [batch, time], moved together and followed by -1, and their numbers."""
     best = emit.op("ArgMax", scores, axis=2, keepdims=0)
@@ -51,7 +51,7 @@ def _decoded(
     return _together(emit, best, kept, emit.constant(-1))
 
 
-def _together(emit: Emitter, elements: Tensor, kept: Tensor, filler: Tensor) -> tuple[Tensor, Tensor]:
+def _together(emit: InferringEmitter, elements: Tensor, kept: Tensor, filler: Tensor) -> tuple[Tensor, Tensor]:
     """The elements of each row that are kept, moved together and followed by a filler, and their numbers."""
     counted = emit.int64(kept)
     time = _size(emit, elements, 1)
@@ -67,7 +67,7 @@ def _together(emit: Emitter, elements: Tensor, kept: Tensor, filler: Tensor) -> 
 
 
 @handles("GatherTree-1", to="Scan, GatherElements", notes="Parents out of range are an error.")
-def gather_tree(node: Node, emit: Emitter) -> Tensor:
+def gather_tree(node: Node, emit: InferringEmitter) -> Tensor:
     """GatherTree-1: (steps [time, batch, beams], parents [time, batch, beams], lengths [batch], the end's token).
 
     Each beam is followed from its last step back through its parents; behind the first end there are only ends.
@@ -81,7 +81,7 @@ def gather_tree(node: Node, emit: Emitter) -> Tensor:
     outside = _size(emit, steps, 2)
 
     def step(
-        inner: Emitter, states: Sequence[Tensor], elements: Sequence[Tensor]
+        inner: InferringEmitter, states: Sequence[Tensor], elements: Sequence[Tensor]
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         (beam,), (token, parent, is_reached) = states, elements
         # A negative index, which would count from the end, becomes one that is refused.
@@ -97,7 +97,7 @@ def gather_tree(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("CTCLoss-4", to="LogSoftmax, Scan")
-def ctc_loss(node: Node, emit: Emitter) -> Tensor:
+def ctc_loss(node: Node, emit: InferringEmitter) -> Tensor:
     """CTCLoss-4: (logits [batch, time, classes], their lengths, labels [batch, time], their lengths, blank).
 
     The logarithm of the probability that a path is decoded to the labels, with its sign changed: the paths' are added
@@ -131,7 +131,7 @@ def ctc_loss(node: Node, emit: Emitter) -> Tensor:
     start = emit.op("Expand", start, emit.shape_of(path))
 
     def step(
-        inner: Emitter, states: Sequence[Tensor], elements: Sequence[Tensor]
+        inner: InferringEmitter, states: Sequence[Tensor], elements: Sequence[Tensor]
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         (total,), (classes, is_reached) = states, elements
         moved = [inner.op("Pad", total, inner.constant([0, distance, 0, -distance]), floor) for distance in (1, 2)]
@@ -151,7 +151,7 @@ def ctc_loss(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Neg", _added(emit, emit.op("Where", is_last, total, floor), 1))
 
 
-def _added(emit: Emitter, logarithms: Tensor, axis: int) -> Tensor:
+def _added(emit: InferringEmitter, logarithms: Tensor, axis: int) -> Tensor:
     """The logarithm of a sum along an axis, given logarithms; -inf is that of 0."""
     along = emit.constant([axis])
     best = emit.op("ReduceMax", logarithms, along)
@@ -161,7 +161,7 @@ def _added(emit: Emitter, logarithms: Tensor, axis: int) -> Tensor:
     return emit.op("Squeeze", emit.op("Add", emit.op("Log", sums), base), along)
 
 
-def _labels(node: Node, emit: Emitter, labels: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
+def _labels(node: Node, emit: InferringEmitter, labels: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
     """The labels that count, moved together and followed by blanks, and their numbers."""
     places = emit.op("Range", emit.constant(0), _size(emit, labels, 1), emit.constant(1))
     kept = emit.op("Less", places, emit.op("Unsqueeze", emit.int64(node[3]), emit.constant([1])))
@@ -180,5 +180,5 @@ def _labels(node: Node, emit: Emitter, labels: Tensor, blank: Tensor) -> tuple[T
     return _together(emit, labels, kept, blank)
 
 
-def _size(emit: Emitter, tensor: Tensor, axis: int) -> Tensor:
+def _size(emit: InferringEmitter, tensor: Tensor, axis: int) -> Tensor:
     return emit.op("Squeeze", emit.shape_of(tensor, axis, axis + 1), emit.constant([0]))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import one_hot as lowering
 from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.scattering import scatter_elements, scatter_rows
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
+from onnx_sparse.converters.writing.lowering.slicing import rolled
 from onnx_sparse.schemas.segment_body import highest, lowest
 
 
@@ -21,25 +23,25 @@ def _axis(node: Node, position: int) -> int:
 
 
 @handles("Gather-1", to="Gather", notes="The axis must be a constant.")
-def gather_1(node: Node, emit: Emitter) -> Tensor:
+def gather_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Gather-1."""
     return emit.op("Gather", node[0], emit.index(node[1]), axis=_axis(node, 2))
 
 
 @handles("Gather-7", "Gather-8", to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
-def gather_7(node: Node, emit: Emitter) -> Tensor:
+def gather_7(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Gather-7 and Gather-8."""
     return gathered(emit, node[0], node[1], _axis(node, 2), node.integer("batch_dims", 0))
 
 
 @handles("GatherElements-6", to="GatherElements")
-def gather_elements(node: Node, emit: Emitter) -> Tensor:
+def gather_elements(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GatherElements-6."""
     return emit.op("GatherElements", node[0], emit.index(node[1]), axis=node.integer("axis"))
 
 
 @handles("GatherND-8", to="GatherND")
-def gather_nd_8(node: Node, emit: Emitter) -> Tensor:
+def gather_nd_8(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GatherND-8."""
     batch = node.integer("batch_dims", 0)
     if batch < 0 or any(tensor.shape is not None and batch >= len(tensor.shape) for tensor in (node[0], node[1])):
@@ -48,7 +50,7 @@ def gather_nd_8(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("GatherND-5", to="GatherND", notes="At most one batch dimension.")
-def gather_nd_5(node: Node, emit: Emitter) -> Tensor:
+def gather_nd_5(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GatherND-5, whose result merges its batch dimensions into one."""
     if node.integer("batch_dims", 0) > 1:
         raise Unsupported("more than one batch dimension, which this version puts into one")
@@ -56,31 +58,19 @@ def gather_nd_5(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ScatterUpdate-3", to="ScatterND", notes="The axis must be a constant.")
-def scatter_update(node: Node, emit: Emitter) -> Tensor:
+def scatter_update(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScatterUpdate-3: data[.., indices, ..] = updates, along an axis."""
-    data, indices, updates = node[0], emit.int64(node[1]), node[2]
-    rank = data.rank
-    axis = data.axis(_axis(node, 3))
-    places = indices.rank
-    rest = [a for a in range(rank) if a != axis]
-    front = [axis, *rest]
-    moved = data if axis == 0 else emit.op("Transpose", data, perm=front)
-    # In the updates, the axes of the indices are at the position of the axis.
-    order = [*range(axis, axis + places), *range(axis), *range(axis + places, rank - 1 + places)]
-    if order != sorted(order):
-        updates = emit.op("Transpose", updates, perm=order)
-    made = emit.op("ScatterND", moved, emit.op("Unsqueeze", indices, emit.constant([-1])), updates)
-    return made if axis == 0 else emit.op("Transpose", made, perm=[front.index(a) for a in range(rank)])
+    return scatter_rows(emit, node[0], node[1], node[2], node[0].axis(_axis(node, 3)))
 
 
 @handles("ScatterElementsUpdate-3", to="ScatterElements", notes="The axis must be a constant.")
-def scatter_elements_3(node: Node, emit: Emitter) -> Tensor:
+def scatter_elements_3(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScatterElementsUpdate-3."""
-    return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3))
+    return scatter_elements(emit, node[0], emit.index(node[1]), node[2], _axis(node, 3))
 
 
 @handles("ScatterElementsUpdate-12", to="ScatterElements")
-def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
+def scatter_elements_12(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScatterElementsUpdate-12. Without `use_init_val`, the elements are first set to the reduction's neutral value."""
     is_mean = node.text("reduction", "none") == "mean"
     reduction, axis = "add" if is_mean else _reduction(node), _axis(node, 3)
@@ -92,7 +82,7 @@ def scatter_elements_12(node: Node, emit: Emitter) -> Tensor:
         neutral = {"add": 0, "mul": 1, "min": highest(data.dtype), "max": lowest(data.dtype)}[reduction]
         neutrals = emit.op("Expand", emit.like(neutral, data), emit.shape_of(indices))
         data = emit.op("ScatterElements", data, indices, neutrals, axis=axis)
-    made = emit.op("ScatterElements", data, indices, updates, axis=axis, reduction=reduction)
+    made = scatter_elements(emit, data, indices, updates, axis, reduction)
     if not is_mean:
         return made
     ones, none = (emit.op("Expand", emit.constant(n), emit.shape_of(t)) for n, t in ((1, indices), (0, data)))
@@ -108,13 +98,13 @@ def _reduction(node: Node, also: tuple[str, ...] = ()) -> str:
 
 
 @handles("ScatterNDUpdate-3", to="ScatterND")
-def scatter_nd_3(node: Node, emit: Emitter) -> Tensor:
+def scatter_nd_3(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScatterNDUpdate-3."""
     return emit.op("ScatterND", node[0], emit.int64(node[1]), node[2])
 
 
 @handles("ScatterNDUpdate-15", to="ScatterND, UnsortedSegment*", notes="sub: the updates are negated and added.")
-def scatter_nd_15(node: Node, emit: Emitter) -> Tensor:
+def scatter_nd_15(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScatterNDUpdate-15."""
     data, indices, updates = node[0], emit.int64(node[1]), node[2]
     is_difference = node.text("reduction", "none") == "sub"
@@ -126,7 +116,7 @@ def scatter_nd_15(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("NonZero-3", to="NonZero")
-def non_zero(node: Node, emit: Emitter) -> Tensor:
+def non_zero(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """NonZero-3."""
     return emit.op("NonZero", node[0])
 
@@ -134,7 +124,7 @@ def non_zero(node: Node, emit: Emitter) -> Tensor:
 @handles(
     "OneHot-1", "OneHot-16", to="Equal, Where", notes="Negative indices count from the end only in mode normalize."
 )
-def one_hot(node: Node, emit: Emitter) -> Tensor:
+def one_hot(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """OneHot-1 and OneHot-16, of which only the latter may count negative indices from the end."""
     indices, depth = emit.int64(node[0]), emit.int64(emit.scalar(node[1]))
     on, off = (emit.scalar(node[k]) for k in (2, 3))
@@ -152,7 +142,7 @@ def one_hot(node: Node, emit: Emitter) -> Tensor:
     notes="Of equal values, the lower index is taken; sort = index sorts by index.",
     ignored=("stable",),  # it is always stable
 )
-def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def top_k(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """TopK-1, TopK-3 and TopK-11."""
     x, k = node[0], emit.vector(node[1])
     axis, largest = node.integer("axis"), int(node.choice("mode", ("max", "min")) == "max")
@@ -166,7 +156,7 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("Bucketize-3", to="Less, ReduceSum")
-def bucketize(node: Node, emit: Emitter) -> Tensor:
+def bucketize(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Bucketize-3: the number of boundaries below, or with `with_right_bound` = false not above; none is above NaN."""
     bounds, column = _bounds_and_column(emit, node[1], node[0])
     if node.flag("with_right_bound", True):
@@ -175,7 +165,7 @@ def bucketize(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("SearchSorted-15", to="Less, ReduceSum")
-def search_sorted(node: Node, emit: Emitter) -> Tensor:
+def search_sorted(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """SearchSorted-15: the positions of values in sorted rows, that of NaN being 0; one row may serve all."""
     rows = node[0]
     if rows.rank > 1:
@@ -184,31 +174,31 @@ def search_sorted(node: Node, emit: Emitter) -> Tensor:
     return _count(emit, emit.op("LessOrEqual" if node.flag("right_mode", False) else "Less", bounds, column))
 
 
-def _bounds_and_column(emit: Emitter, bounds: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+def _bounds_and_column(emit: OpenVINOEmitter, bounds: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     if bounds.dtype != x.dtype:
         bounds, x = (emit.cast(t, TensorProto.DOUBLE) for t in (bounds, x))
     return bounds, emit.op("Unsqueeze", x, emit.constant([-1]))
 
 
-def _count(emit: Emitter, reached: Tensor) -> Tensor:
+def _count(emit: OpenVINOEmitter, reached: Tensor) -> Tensor:
     return emit.op("ReduceSum", emit.int64(reached), emit.constant([-1]), keepdims=0)
 
 
 @handles("Range-1", to="Range")
-def range_1(node: Node, emit: Emitter) -> Tensor:
+def range_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Range-0, whose layers are of opset1."""
     return emit.op("Range", *(emit.scalar(node[k]) for k in range(3)))
 
 
 @handles("Range-4", to="Range")
-def range_4(node: Node, emit: Emitter) -> Tensor:
+def range_4(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Range-4. For an integer result, float bounds are truncated first."""
     to = element_type(node.text("output_type"), "output_type")
     return emit.op("Range", *(emit.cast(emit.scalar(node[k]), to) for k in range(3)))
 
 
 @handles("Eye-9", to="EyeLike", notes="Without batch dimensions.")
-def eye(node: Node, emit: Emitter) -> Tensor:
+def eye(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Eye-9."""
     if node.optional(3) is not None:
         raise Unsupported("batch dimensions")
@@ -220,22 +210,17 @@ def eye(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Unique-10", to="Unique", notes="The axis must be a constant.")
-def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def unique(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """Unique-10."""
     axis = None if node.optional(1) is None else _axis(node, 1)
     dtypes = [node[0].dtype, *[TensorProto.INT64] * 3]
     return emit.ops("Unique", [node[0]], dtypes, axis=axis, sorted=int(node.flag("sorted", True)))
 
 
-@handles("Roll-7", to="Gather, Mod", notes="The axes must be a constant.")
-def roll(node: Node, emit: Emitter) -> Tensor:
+@handles("Roll-7", to="Slice, Concat", notes="The axes must be a constant.")
+def roll(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Roll-7: what is shifted off the end comes in at the start."""
     shifts, axes = emit.vector(node[1]), node[2].integers("the axes")
-    made = node[0]
-    for k, axis in enumerate(axes):
-        size = emit.op("Squeeze", emit.shape_of(made, made.axis(axis), made.axis(axis) + 1), emit.constant([0]))
-        places = emit.op("Range", emit.constant(0), size, emit.constant(1))
-        # One shift may serve all axes.
-        shift = emit.op("Gather", shifts, emit.constant(0 if node[1].shape in ((), (1,)) else k))
-        made = emit.op("Gather", made, emit.op("Mod", emit.op("Sub", places, shift), size), axis=axis)
-    return made
+    # One shift may serve all axes.
+    places = [0 if node[1].shape in ((), (1,)) else k for k in range(len(axes))]
+    return rolled(emit, node[0], [emit.op("Gather", shifts, emit.constant([k])) for k in places], axes)

@@ -8,7 +8,7 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
+from onnx_sparse.converters.openvino.emitter import FLOATS, OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 
@@ -22,7 +22,7 @@ _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"
 
 
 @handles("Interpolate-1", to="Resize", notes="Without paddings and mode area, and without antialias of mode linear.")
-def interpolate_1(node: Node, emit: Emitter) -> Tensor:
+def interpolate_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Interpolate-0, whose layers are of opset1: (image, sizes), with the axes as an attribute."""
     coordinates = "align_corners" if node.flag("align_corners", True) else "asymmetric"
     axes = node.integers("axes")
@@ -34,20 +34,22 @@ def interpolate_1(node: Node, emit: Emitter) -> Tensor:
     to="Resize",
     notes="Without paddings, and without antialias of mode linear.",
 )
-def interpolate_4(node: Node, emit: Emitter) -> Tensor:
+def interpolate_4(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Interpolate-4: (image, sizes, scales, axes)."""
     sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
     return _interpolate(node, emit, node[1] if sizes else None, node[2], node.optional(3))
 
 
 @handles("Interpolate-11", to="Resize", notes="Without paddings, and without antialias of mode linear.")
-def interpolate_11(node: Node, emit: Emitter) -> Tensor:
+def interpolate_11(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Interpolate-11: (image, sizes or scales, axes)."""
     sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
     return _interpolate(node, emit, node[1] if sizes else None, node[1], node.optional(2))
 
 
-def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor, axes: Tensor | None) -> Tensor:
+def _interpolate(
+    node: Node, emit: OpenVINOEmitter, sizes: Tensor | None, scales: Tensor, axes: Tensor | None
+) -> Tensor:
     coordinates = node.choice("coordinate_transformation_mode", _COORDINATES, "half_pixel")
     nearest = node.choice("nearest_mode", _NEAREST, "round_prefer_floor")
     if coordinates == "tf_half_pixel_for_nn":
@@ -63,7 +65,7 @@ def _interpolate(node: Node, emit: Emitter, sizes: Tensor | None, scales: Tensor
 
 def _resized(
     node: Node,
-    emit: Emitter,
+    emit: OpenVINOEmitter,
     coordinates: str,
     nearest: str,
     axes: Sequence[int] | None,
@@ -100,7 +102,7 @@ def _resized(
 
 
 def _averaged(
-    node: Node, emit: Emitter, attributes: Mapping[str, Any], *, sizes: Tensor | None, scales: Tensor | None
+    node: Node, emit: OpenVINOEmitter, attributes: Mapping[str, Any], *, sizes: Tensor | None, scales: Tensor | None
 ) -> Tensor:
     """A mode of Pillow, which heeds no other attribute, and takes scales only to compute the sizes."""
     if node[0].dtype not in FLOATS:
@@ -119,7 +121,7 @@ def _averaged(
 
 def _simple(
     node: Node,
-    emit: Emitter,
+    emit: OpenVINOEmitter,
     axes: Sequence[int] | None,
     attributes: dict[str, Any],
     *,

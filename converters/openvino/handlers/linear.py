@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.compression import dequantize
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis, window
 from onnx_sparse.converters.tensor import Shape, Tensor
@@ -20,7 +20,7 @@ _AUTO = ("explicit", "notset", "same_upper", "same_lower", "valid")
 
 
 @handles("MatMul-1", to="MatMul")
-def matmul(node: Node, emit: Emitter) -> Tensor:
+def matmul(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """MatMul-1. A vector is not transposed."""
     transposed = [node.flag(f"transpose_{what}", False) for what in "ab"]
     a = _transposed(emit, node[0]) if transposed[0] else node[0]
@@ -31,7 +31,7 @@ def matmul(node: Node, emit: Emitter) -> Tensor:
     return emit.op("MatMul", a, _transposed(emit, node[1]) if transposed[1] else node[1])
 
 
-def _transposed(emit: Emitter, tensor: Tensor) -> Tensor:
+def _transposed(emit: OpenVINOEmitter, tensor: Tensor) -> Tensor:
     rank = tensor.rank
     if rank < 2:
         return tensor
@@ -39,19 +39,19 @@ def _transposed(emit: Emitter, tensor: Tensor) -> Tensor:
 
 
 @handles("Einsum-7", to="MatMul")
-def einsum_7(node: Node, emit: Emitter) -> Tensor:
+def einsum_7(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Einsum-7."""
     return einsum(node.data.get("equation", ""), node.inputs, emit)
 
 
 @handles("Convolution-1", to="Conv")
-def convolution(node: Node, emit: Emitter) -> Tensor:
+def convolution(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Convolution-1."""
     return emit.op("Conv", node[0], node[1], **window(node, _kernel_sizes(node, 2)))
 
 
 @handles("BinaryConvolution-1", to="Conv", notes="The filters must be constants of u1, and the channels full bytes.")
-def binary_convolution(node: Node, emit: Emitter) -> Tensor:
+def binary_convolution(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """BinaryConvolution-1: each number that is positive is taken for 1, any other for -1; so are the filters' bits.
 
     As OpenVINO's kernels do, it reads the filters' bytes from their lowest bit, and adds `pad_value`, which is 1, -1 or
@@ -85,13 +85,13 @@ def _kernel_sizes(node: Node, channels: int) -> Shape:
 
 
 @handles("GroupConvolution-1", to="Conv")
-def group_convolution(node: Node, emit: Emitter) -> Tensor:
+def group_convolution(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GroupConvolution-1, whose kernel is [groups, out, in, ...]; ONNX merges the first two."""
     kernel, groups = _grouped(node, emit)
     return emit.op("Conv", node[0], kernel, group=groups, **window(node, _kernel_sizes(node, 3)))
 
 
-def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
+def _grouped(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, int]:
     """The kernel with groups and channels per group merged into one axis, and the number of groups."""
     kernel = node[1]
     if kernel.rank < 3:
@@ -109,19 +109,19 @@ def _grouped(node: Node, emit: Emitter) -> tuple[Tensor, int]:
 
 
 @handles("ConvolutionBackpropData-1", to="ConvTranspose")
-def deconvolution(node: Node, emit: Emitter) -> Tensor:
+def deconvolution(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ConvolutionBackpropData-1."""
     return _deconvolution(node, emit, node[1], _kernel_sizes(node, 2), 1)
 
 
 @handles("GroupConvolutionBackpropData-1", to="ConvTranspose")
-def group_deconvolution(node: Node, emit: Emitter) -> Tensor:
+def group_deconvolution(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GroupConvolutionBackpropData-1, whose kernel is [groups, in, out, ...]."""
     kernel, groups = _grouped(node, emit)
     return _deconvolution(node, emit, kernel, _kernel_sizes(node, 3), groups)
 
 
-def _deconvolution(node: Node, emit: Emitter, kernel: Tensor, sizes: Shape, groups: int) -> Tensor:
+def _deconvolution(node: Node, emit: OpenVINOEmitter, kernel: Tensor, sizes: Shape, groups: int) -> Tensor:
     """A ConvTranspose whose result is cut at both ends by the paddings, or extended by zeros at the end."""
     spatial = len(sizes)
     strides, dilations = (per_axis(node, key, spatial, least=1) for key in ("strides", "dilations"))
@@ -164,7 +164,7 @@ def _auto(node: Node) -> str:
     return auto
 
 
-def _cut_to(node: Node, emit: Emitter, whole: Tensor, wanted: Tensor, spatial: int) -> Tensor:
+def _cut_to(node: Node, emit: OpenVINOEmitter, whole: Tensor, wanted: Tensor, spatial: int) -> Tensor:
     """Like `_cut`, for sizes that are known only when the model runs: Pad with negative paddings cuts."""
     auto = _auto(node)
     surplus = emit.op("Sub", emit.shape_of(whole, 2), wanted)
@@ -205,7 +205,7 @@ def _cut(node: Node, spatial: int, strides: list[int], dilations: list[int]) -> 
 
 
 @handles("Inverse-14", to="GatherElements", notes=f"{LIMITS}.")
-def inverse_14(node: Node, emit: Emitter) -> Tensor:
+def inverse_14(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Inverse-14. float16 is computed in float32, as OpenVINO does."""
     if node.flag("adjoint", False):
         raise Unsupported("adjoint matrices")

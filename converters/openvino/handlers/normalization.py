@@ -9,29 +9,29 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import FLOATS, Emitter
+from onnx_sparse.converters.openvino.emitter import FLOATS, OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("BatchNormInference-1", to="BatchNormalization")
-def batch_norm_1(node: Node, emit: Emitter) -> Tensor:
+def batch_norm_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """BatchNormInference-1, whose data is the third input."""
     return _batch_norm(node, emit, node[2], (node[0], node[1], node[3], node[4]))
 
 
 @handles("BatchNormInference-5", to="BatchNormalization")
-def batch_norm_5(node: Node, emit: Emitter) -> Tensor:
+def batch_norm_5(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """BatchNormInference-5."""
     return _batch_norm(node, emit, node[0], (node[1], node[2], node[3], node[4]))
 
 
-def _batch_norm(node: Node, emit: Emitter, data: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+def _batch_norm(node: Node, emit: OpenVINOEmitter, data: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
     return emit.op("BatchNormalization", data, *parameters, epsilon=node.number("epsilon"))
 
 
 @handles("MVN-1", to="LayerNormalization, or ReduceMean, Mul, Sqrt", notes="The rank must be known.")
-def mvn_1(node: Node, emit: Emitter) -> Tensor:
+def mvn_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """MVN-1: over the spatial axes, and with `across_channels` also over the channels; eps is inside the root."""
     rank = node[0].rank
     if node.has("reduction_axes"):
@@ -43,7 +43,7 @@ def mvn_1(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("MVN-6", to="LayerNormalization, or ReduceMean, Mul, Sqrt")
-def mvn_6(node: Node, emit: Emitter) -> Tensor:
+def mvn_6(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """MVN-6."""
     inside = node.choice("eps_mode", ("inside_sqrt", "outside_sqrt")) == "inside_sqrt"
     return _mvn(node, emit, emit.vector(node[1]), inside=inside)
@@ -55,7 +55,7 @@ _LAYERS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _MOST_ONES = 2**14
 
 
-def _mvn(node: Node, emit: Emitter, axes: Tensor, *, inside: bool) -> Tensor:
+def _mvn(node: Node, emit: OpenVINOEmitter, axes: Tensor, *, inside: bool) -> Tensor:
     x = node[0]
     if x.dtype not in FLOATS:
         raise Unsupported(f"{x}: OpenVINO rounds its means or not, depending on the axes")
@@ -88,7 +88,7 @@ def _last_dims(x: Tensor, axes: Tensor) -> tuple[int, ...]:
 
 
 @handles("NormalizeL2-1", to="ReduceSum, Sqrt, Div")
-def normalize_l2(node: Node, emit: Emitter) -> Tensor:
+def normalize_l2(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """NormalizeL2-1: x / sqrt(sum(x * x) + eps), or max of the sum and eps. Without axes, all but 0 becomes 1."""
     x = node[0]
     if node[1].value is not None and not node[1].value.size:
@@ -100,7 +100,7 @@ def normalize_l2(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("GRN-1", to="ReduceSum, Sqrt, Div")
-def grn(node: Node, emit: Emitter) -> Tensor:
+def grn(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GRN-1: x / sqrt(the sum of x * x over the channels + bias)."""
     x = emit.floats(node[0])
     squares = emit.op("ReduceSum", emit.op("Mul", x, x), emit.constant([1]))
@@ -109,7 +109,7 @@ def grn(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("GroupNormalization-12", to="Reshape, ReduceMean, Sqrt")
-def group_normalization(node: Node, emit: Emitter) -> Tensor:
+def group_normalization(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GroupNormalization-12. ONNX's operator of that name is in a later operator set."""
     x, groups = node[0], node.integer("num_groups")
     rank = x.rank
@@ -125,7 +125,7 @@ def group_normalization(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("LRN-1", to="LRN", notes="Over one axis only.")
-def lrn(node: Node, emit: Emitter) -> Tensor:
+def lrn(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """LRN-1. ONNX's LRN is over axis 1."""
     axes = [node[0].axis(axis) for axis in node[1].integers("the axes")]
     if len(axes) != 1:
@@ -146,7 +146,7 @@ def lrn(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ScaledDotProductAttention-13", to="MatMul, Softmax")
-def attention(node: Node, emit: Emitter) -> Tensor:
+def attention(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScaledDotProductAttention-13: softmax(query @ key.T * scale + mask) @ value.
 
     A sink is a score beside those of the keys, [..., 1], of a value that is 0.

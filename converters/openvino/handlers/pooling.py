@@ -7,7 +7,7 @@ from typing import Any
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import window
 from onnx_sparse.converters.tensor import Tensor
@@ -67,13 +67,13 @@ class _Axis:
 
 
 @handles("MaxPool-1", to="MaxPool")
-def max_pool_1(node: Node, emit: Emitter) -> Tensor:
+def max_pool_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """MaxPool-1."""
     return emit.op("MaxPool", node[0], **_attributes(node, dilations=False))
 
 
 @handles("MaxPool-8", "MaxPool-14", to="MaxPool")
-def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
+def max_pool_8(node: Node, emit: OpenVINOEmitter) -> Tensor | tuple[Tensor, ...]:
     """MaxPool-8 and MaxPool-14: also the positions of the maxima, which ONNX counts over the whole tensor."""
     attributes = _attributes(node, dilations=True)
     if len(node.layer.outputs) == 1:
@@ -88,7 +88,7 @@ def max_pool_8(node: Node, emit: Emitter) -> Tensor | tuple[Tensor, ...]:
 
 
 @handles("AvgPool-1", "AvgPool-14", "AvgPool-16", to="AveragePool")
-def avg_pool(node: Node, emit: Emitter) -> Tensor:
+def avg_pool(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """AvgPool-1, AvgPool-14 and AvgPool-16, the only one with dilations."""
     dilated = node.has("dilations") and set(node.integers("dilations")) != {1}
     if dilated:
@@ -99,7 +99,7 @@ def avg_pool(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("AdaptiveAvgPool-8", to="AveragePool, GlobalAveragePool, or Gather, ReduceSum")
-def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
+def adaptive_avg_pool(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """AdaptiveAvgPool-8. Windows of different lengths are gathered, one axis after the other."""
     node.ranked(0, 3)
     # Sums may be beyond narrower types. Means of integers are rounded at the end; but one of the whole axes is cut off,
@@ -124,7 +124,7 @@ def adaptive_avg_pool(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("AdaptiveMaxPool-8", to="MaxPool, or Gather, ReduceMax, ArgMax")
-def adaptive_max_pool(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def adaptive_max_pool(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """AdaptiveMaxPool-8, whose positions are counted within a channel."""
     i64 = TensorProto.INT64
     node.ranked(0, 3)
@@ -160,7 +160,7 @@ class _Places:
         inside: Whether a place is not repeated.
     """
 
-    def __init__(self, node: Node, emit: Emitter, axis: int) -> None:
+    def __init__(self, node: Node, emit: OpenVINOEmitter, axis: int) -> None:
         one = emit.constant(1)
         known = node[0].shape[axis] if node[0].shape is not None else None
         shape = emit.shape_of(node[0], axis, axis + 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.schemas.declaration import dtype_name
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -16,7 +16,7 @@ _FLOAT8 = {"f8e4m3": TensorProto.FLOAT8E4M3FN, "f8e5m2": TensorProto.FLOAT8E5M2}
 
 
 @handles("FakeQuantize-1", to="Round, Where")
-def fake_quantize(node: Node, emit: Emitter) -> Tensor:
+def fake_quantize(node: Node, emit: InferringEmitter) -> Tensor:
     """FakeQuantize-1: round x to one of `levels` steps from input_low to input_high, mapped to the output range.
 
     x <= min(low, high) becomes output_low, x > max(low, high) output_high.
@@ -36,7 +36,7 @@ def fake_quantize(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("FakeConvert-13", to="Cast", notes="Of float, float16 and bfloat16. NaN stays NaN.")
-def fake_convert(node: Node, emit: Emitter) -> Tensor:
+def fake_convert(node: Node, emit: InferringEmitter) -> Tensor:
     """FakeConvert-13: (x, scale, shift): x * scale - shift rounded to an 8-bit float, and scaled back.
 
     It is rounded to a float16 before, as by OpenVINO. Beyond the largest number of the type, the result is that number.

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Shape, Tensor
 
 
-def _reduce(node: Node, emit: Emitter, op_type: str, x: Tensor) -> Tensor:
+def _reduce(node: Node, emit: OpenVINOEmitter, op_type: str, x: Tensor) -> Tensor:
     """A reduction; without axes, the tensor as it is."""
     axes, kept = node[1], node.flag("keep_dims", False)
     made = emit.op(op_type, x, emit.vector(axes), keepdims=int(kept), noop_with_empty_axes=1)
@@ -37,14 +37,14 @@ for _source, _version, _target in (
     ("ReduceL2", 4, "ReduceL2"),
 ):
 
-    def _numbers(node: Node, emit: Emitter, target: str = _target) -> Tensor:
+    def _numbers(node: Node, emit: OpenVINOEmitter, target: str = _target) -> Tensor:
         return _reduce(node, emit, target, node[0])
 
     handles(f"{_source}-{_version}", to=_target)(_numbers)
 
 for _source, _target in (("ReduceLogicalAnd", "ReduceMin"), ("ReduceLogicalOr", "ReduceMax")):
 
-    def _booleans(node: Node, emit: Emitter, target: str = _target) -> Tensor:
+    def _booleans(node: Node, emit: OpenVINOEmitter, target: str = _target) -> Tensor:
         truth = emit.cast(emit.cast(node[0], TensorProto.BOOL), TensorProto.INT32)
         return emit.cast(_reduce(node, emit, target, truth), TensorProto.BOOL)
 
@@ -52,7 +52,7 @@ for _source, _target in (("ReduceLogicalAnd", "ReduceMin"), ("ReduceLogicalOr", 
 
 
 @handles("CumSum-3", to="CumSum")
-def cumsum(node: Node, emit: Emitter) -> Tensor:
+def cumsum(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """CumSum-3."""
     axis = emit.int64(emit.scalar(node[1]))
     exclusive, reverse = int(node.flag("exclusive", False)), int(node.flag("reverse", False))

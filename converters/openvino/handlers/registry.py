@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.tensor import Shape, Tensor
@@ -67,7 +67,7 @@ class Node(Readable):
     inputs: Inputs[Tensor]
     results: tuple[tuple[DType | None, Shape | None], ...]
     weights: Weights
-    convert_body: Callable[[Network, Emitter, Mapping[int, Tensor]], Converted]
+    convert_body: Callable[[Network, OpenVINOEmitter, Mapping[int, Tensor]], Converted]
     data: Attributes[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +157,7 @@ class Node(Readable):
         return [int(part) for part in parts]
 
 
-Handling = Callable[[Node, Emitter], Results]
+Handling = Callable[[Node, OpenVINOEmitter], Results]
 
 #: The handlers by operator and the operator set that introduced its version: `Gather-8`.
 HANDLERS = Registry(Handler)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 #: Given an emitter, the states and an element of each sequence: the next states and an element of each result.
-Step = Callable[[Emitter, Sequence[Tensor], Sequence[Tensor]], tuple[Sequence[Tensor], Sequence[Tensor]]]
+Step = Callable[[InferringEmitter, Sequence[Tensor], Sequence[Tensor]], tuple[Sequence[Tensor], Sequence[Tensor]]]
 
 
 def scan(
-    emit: Emitter, name: str, states: Sequence[Tensor], sequences: Sequence[Tensor], step: Step, *, backwards: bool
+    emit: InferringEmitter,
+    name: str,
+    states: Sequence[Tensor],
+    sequences: Sequence[Tensor],
+    step: Step,
+    *,
+    backwards: bool,
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """The last states, and the results, in the order of the sequences.
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import slicing
 
 
 @handles("Reshape-1", to="Reshape")
-def reshape(node: Node, emit: Emitter) -> Tensor:
+def reshape(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Reshape-1. With `special_zero` a 0 copies the input's dimension, else it is a dimension of size 0."""
     return emit.op("Reshape", node[0], emit.vector(node[1]), allowzero=int(not node.flag("special_zero")))
 
 
 @handles("Squeeze-1", to="Squeeze")
-def squeeze_1(node: Node, emit: Emitter) -> Tensor:
+def squeeze_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Squeeze-1. Axes of another size than 1 are an error, as in ONNX. Empty axes are all of size 1."""
     axes = node.optional(1)
     if axes is None or (axes.value is not None and not axes.value.size):
@@ -24,7 +25,7 @@ def squeeze_1(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Squeeze-15", to="Squeeze", notes="With allow_axis_skip, dimensions must be known.")
-def squeeze_15(node: Node, emit: Emitter) -> Tensor:
+def squeeze_15(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Squeeze-15. With `allow_axis_skip`, axes of another size than 1 are kept."""
     axes = node.optional(1)
     if axes is None or not node.flag("allow_axis_skip", False):
@@ -35,26 +36,26 @@ def squeeze_15(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Unsqueeze-1", to="Unsqueeze")
-def unsqueeze(node: Node, emit: Emitter) -> Tensor:
+def unsqueeze(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Unsqueeze-1."""
     return emit.op("Unsqueeze", node[0], emit.vector(node[1]))
 
 
 @handles("Transpose-1", to="Transpose", notes="The order must be a constant.")
-def transpose(node: Node, emit: Emitter) -> Tensor:
+def transpose(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Transpose-1. An empty order reverses the axes."""
     order = node[1].integers("the order of axes")
     return emit.op("Transpose", node[0], perm=order or None)
 
 
 @handles("Concat-1", to="Concat")
-def concat(node: Node, emit: Emitter) -> Tensor:
+def concat(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Concat-1."""
     return emit.op("Concat", *node.inputs, axis=node.integer("axis"))
 
 
 @handles("Split-1", to="Split", notes="The axis must be a constant.")
-def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def split(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """Split-1: parts of equal size."""
     parts = node.integer("num_splits")
     if parts != len(node.layer.outputs):
@@ -64,7 +65,7 @@ def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("VariadicSplit-1", to="Split", notes="The axis must be a constant.")
-def variadic_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def variadic_split(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     """VariadicSplit-1. One length may be -1, which stands for the rest."""
     axis = node[1].integer("the axis")
     parts = len(node.layer.outputs)
@@ -80,7 +81,7 @@ def variadic_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("Tile-1", to="Tile")
-def tile(node: Node, emit: Emitter) -> Tensor:
+def tile(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Tile-1. The shorter of shape and repeats is padded with leading ones."""
     x, repeats = node[0], emit.vector(node[1])
     rank, count = x.rank, repeats.value.size if repeats.value is not None else None
@@ -96,19 +97,19 @@ def tile(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Broadcast-1", to="Expand", notes="mode pdpd is not supported.")
-def broadcast_1(node: Node, emit: Emitter) -> Tensor:
+def broadcast_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Broadcast-1, whose mode explicit the file calls none."""
     mode = node.choice("mode", ("numpy", "explicit", "none"), "numpy")
     return _broadcast(node, emit, mode.replace("none", "explicit"))
 
 
 @handles("Broadcast-3", to="Expand", notes="mode pdpd is not supported.")
-def broadcast_3(node: Node, emit: Emitter) -> Tensor:
+def broadcast_3(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Broadcast-3: also in both directions, as Expand does."""
     return _broadcast(node, emit, node.choice("mode", ("numpy", "explicit", "bidirectional"), "numpy"))
 
 
-def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
+def _broadcast(node: Node, emit: OpenVINOEmitter, mode: str) -> Tensor:
     x, target = node[0], emit.vector(node[1])
     if mode == "explicit":
         # The result's axes that the data's axes become; the others have size 1 before the expansion.
@@ -123,14 +124,15 @@ def _broadcast(node: Node, emit: Emitter, mode: str) -> Tensor:
 
 
 @handles("Pad-1", "Pad-12", to="Pad", notes="In mode symmetric, paddings must be constants.")
-def pad(node: Node, emit: Emitter) -> Tensor:
+def pad(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Pad-1 and Pad-12."""
     mode = node.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
     begins, ends = emit.vector(node[1]), emit.vector(node[2])
     if mode != "constant":
         node.disregard("3")
     if mode == "symmetric":
-        return _mirrored(emit, node[0], begins.integers("the paddings"), ends.integers("the paddings"))
+        pairs = [*zip(begins.integers("the paddings"), ends.integers("the paddings"), strict=True)]
+        return slicing.mirrored(emit, node[0], pairs, symmetric=True)
     pads = emit.op("Concat", begins, ends, axis=0)
     value = node.optional(3) if mode == "constant" else None
     if value is not None:
@@ -138,48 +140,17 @@ def pad(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Pad", node[0], pads, value, mode=mode)
 
 
-def _mirrored(emit: Emitter, x: Tensor, begins: list[int], ends: list[int]) -> Tensor:
-    """Pad x with its own first and last elements, mirrored at the edges, which no mode of ONNX's Pad does."""
-    if not x.rank == len(begins) == len(ends):
-        raise Unsupported(f"{len(begins)} and {len(ends)} paddings of {x}")
-    last = emit.constant([-1])
-    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        if begin < 0 or end < 0:
-            raise Unsupported("pad_mode = 'symmetric' with negative paddings")
-        along = emit.constant([axis])
-        parts = [x]
-        if begin:
-            # From element begin - 1 down to 0; the end of the slice is before the start of the axis.
-            parts.insert(0, emit.op("Slice", x, emit.constant([begin - 1]), emit.constant([-(2**62)]), along, last))
-        if end:
-            back = emit.op("Slice", x, emit.constant([-end]), emit.constant([2**62]), along, emit.constant([1]))
-            parts.append(emit.op("Slice", back, last, emit.constant([-(2**62)]), along, last))
-        if len(parts) > 1:
-            x = emit.op("Concat", *parts, axis=axis)
-    return x
-
-
 @handles("Reverse-1", to="Slice", notes="The axes must be a constant.")
-def reverse(node: Node, emit: Emitter) -> Tensor:
+def reverse(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Reverse-1."""
     axes = node[1].constant("the axes").ravel()
     if node.choice("mode", ("index", "mask")) == "mask":
         axes = axes.nonzero()[0]
-    count = axes.size
-    ends = emit.constant([-(2**62)] * count)
-    return emit.op(
-        "Slice", node[0], emit.constant([-1] * count), ends, emit.constant(axes), emit.constant([-1] * count)
-    )
+    return slicing.reversed_along(emit, node[0], axes.tolist())
 
 
 @handles("ReverseSequence-1", to="ReverseSequence")
-def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
-    """ReverseSequence-1. ONNX requires batch and sequence to be the first two axes; others are transposed there."""
-    x, lengths = node[0], emit.vector(node[1])
+def reverse_sequence(node: Node, emit: OpenVINOEmitter) -> Tensor:
+    """ReverseSequence-1."""
     batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
-    if {batch, time} == {0, 1}:
-        return emit.op("ReverseSequence", x, lengths, batch_axis=batch, time_axis=time)
-    rank, front = x.rank, [x.axis(batch), x.axis(time)]
-    order = front + [axis for axis in range(rank) if axis not in front]
-    moved = emit.op("ReverseSequence", emit.op("Transpose", x, perm=order), lengths, batch_axis=0, time_axis=1)
-    return emit.op("Transpose", moved, perm=[order.index(axis) for axis in range(rank)])
+    return slicing.reverse_sequence(emit, node[0], emit.vector(node[1]), batch=batch, time=time)

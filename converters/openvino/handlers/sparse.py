@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 
 _REDUCTIONS = {"sum": "EmbeddingBagOffsetsSum", "mean": "EmbeddingBagOffsetsMean"}
 

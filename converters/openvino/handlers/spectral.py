@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
+from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering.fourier import real_of_half
@@ -14,18 +14,18 @@ _NOTES = "The axes must be constants."
 
 
 @handles("DFT-7", to="DFT", notes=_NOTES)
-def dft(node: Node, emit: Emitter) -> Tensor:
+def dft(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """DFT-7: of complex numbers, which are the last axis."""
     return _complex(node, emit, inverse=False)
 
 
 @handles("IDFT-7", to="DFT", notes=_NOTES)
-def idft(node: Node, emit: Emitter) -> Tensor:
+def idft(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """IDFT-7."""
     return _complex(node, emit, inverse=True)
 
 
-def _complex(node: Node, emit: Emitter, *, inverse: bool) -> Tensor:
+def _complex(node: Node, emit: OpenVINOEmitter, *, inverse: bool) -> Tensor:
     made = node[0]
     for axis, length in _axes(node, emit, node.ranked(0, 2).rank - 1):
         made = emit.op("DFT", made, length, axis=axis, inverse=int(inverse))
@@ -33,7 +33,7 @@ def _complex(node: Node, emit: Emitter, *, inverse: bool) -> Tensor:
 
 
 @handles("RDFT-9", to="DFT", notes=_NOTES)
-def rdft(node: Node, emit: Emitter) -> Tensor:
+def rdft(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """RDFT-9: of real numbers; the result has the first half of the last transformed axis."""
     *others, (axis, length) = _axes(node, emit, node.ranked(0, 1).rank)
     real = emit.op("Unsqueeze", node[0], emit.constant([-1]))
@@ -44,7 +44,7 @@ def rdft(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("IRDFT-9", to="DFT", notes=_NOTES)
-def irdft(node: Node, emit: Emitter) -> Tensor:
+def irdft(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """IRDFT-9: of the first half of the last transformed axis to real numbers."""
     rank = node.ranked(0, 2).rank
     *others, (axis, length) = _axes(node, emit, rank - 1)
@@ -59,7 +59,7 @@ def irdft(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("STFT-15", to="STFT")
-def stft(node: Node, emit: Emitter) -> Tensor:
+def stft(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """STFT-15: [batch, length] or [length] to [..., frames, half of the frame's frequencies, 2].
 
     A window that is shorter than the frames is in their middle.
@@ -78,7 +78,7 @@ def stft(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ISTFT-16", to="DFT, ScatterElements")
-def istft(node: Node, emit: Emitter) -> Tensor:
+def istft(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ISTFT-16: [batch, frequencies, frames, 2] or [frequencies, frames, 2] to signals of real numbers.
 
     The frames are windowed again, added up, and divided by the sum of the windows' squares; where that is 0, so is the
@@ -116,7 +116,7 @@ def istft(node: Node, emit: Emitter) -> Tensor:
     return cut if is_batch else emit.op("Squeeze", cut, zero)
 
 
-def _added(emit: Emitter, pieces: Tensor, places: Tensor, whole: Tensor) -> Tensor:
+def _added(emit: OpenVINOEmitter, pieces: Tensor, places: Tensor, whole: Tensor) -> Tensor:
     """Pieces [batch, frames, size] added up at their places [frames, size], [batch, whole]."""
     batch = emit.shape_of(pieces, 0, 1)
     flat, at = emit.op("Reshape", pieces, emit.constant([0, -1])), emit.op("Reshape", places, emit.constant([1, -1]))
@@ -124,11 +124,11 @@ def _added(emit: Emitter, pieces: Tensor, places: Tensor, whole: Tensor) -> Tens
     return emit.op("ScatterElements", empty, emit.op("Expand", at, emit.shape_of(flat)), flat, axis=1, reduction="add")
 
 
-def _range(emit: Emitter, end: Tensor) -> Tensor:
+def _range(emit: OpenVINOEmitter, end: Tensor) -> Tensor:
     return emit.op("Range", emit.constant(0), emit.op("Squeeze", end, emit.constant([0])), emit.constant(1))
 
 
-def _axes(node: Node, emit: Emitter, rank: int) -> list[tuple[int, Tensor | None]]:
+def _axes(node: Node, emit: OpenVINOEmitter, rank: int) -> list[tuple[int, Tensor | None]]:
     """Each transformed axis with the length to which it is cut or extended; None keeps its own."""
     axes = node[1].integers("the axes")
     if not axes or not all(-rank <= axis < rank for axis in axes):

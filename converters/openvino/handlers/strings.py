@@ -6,10 +6,10 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _STRING, _BOOL, _U8 = TensorProto.STRING, TensorProto.BOOL, TensorProto.UINT8
 #: The strings of one byte each; those from 128 on are characters only together with others.
@@ -19,7 +19,7 @@ _LONGER, _LEADING = [0x80, 0x800, 0x10000], [0, 0xC0, 0xE0, 0xF0]
 
 
 @handles("StringTensorPack-15", to="Gather, StringConcat, Loop")
-def string_tensor_pack(node: Node, emit: Emitter) -> Tensor:
+def string_tensor_pack(node: Node, emit: InferringEmitter) -> Tensor:
     """StringTensorPack-15: (where each string begins, where it ends, all bytes [bytes]). All strings grow at once."""
     begins, ends = (emit.int64(node[k]) for k in (0, 1))
     symbols = emit.op("Gather", emit.constant(_BYTES, _STRING), emit.int64(node.ranked(2, 1, 1)), axis=0)
@@ -46,7 +46,7 @@ def string_tensor_pack(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("StringTensorUnpack-15", to="StringLength, UnicodeDecode", notes="The strings must be UTF-8.")
-def string_tensor_unpack(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def string_tensor_unpack(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """StringTensorUnpack-15: where each string begins, where it ends, and all bytes."""
     if node[0].dtype != _STRING:
         raise Unsupported(f"its input {node[0]} is not of strings")
@@ -63,7 +63,7 @@ def string_tensor_unpack(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return *places, symbols
 
 
-def _encoded(emit: Emitter, characters: Tensor) -> Tensor:
+def _encoded(emit: InferringEmitter, characters: Tensor) -> Tensor:
     """The bytes of characters [characters]."""
     column = emit.op("Unsqueeze", characters, emit.constant([1]))
     is_longer = emit.int64(emit.op("GreaterOrEqual", column, emit.constant(_LONGER)))

@@ -7,12 +7,12 @@ from onnx import TypeProto, ValueInfoProto, helper, numpy_helper
 
 from onnx_sparse.converters.errors import Unsupported, first_line
 from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.models.graphs import needed_nodes, read_names
 
 
-def computed(emit: Emitter, tensor: Tensor, what: str) -> Array:
+def computed(emit: TensorFlowEmitter, tensor: Tensor, what: str) -> Array:
     """The value of a tensor of a graph that depends on constants only.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from onnx_sparse.converters.errors import Unsupported, UnsupportedNodes
 from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
@@ -27,7 +27,7 @@ class Frame:
         depth: How many bodies it stands in.
     """
 
-    emit: Emitter
+    emit: TensorFlowEmitter
     depth: int = 0
 
     def body(self) -> Frame:

@@ -12,6 +12,7 @@ from onnx import GraphProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.writing.emitter import NewNode
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.inference import computed_value, is_small
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
@@ -29,7 +30,7 @@ _STAND_INS = (100_003, 100_019)
 LARGE = 1 << 20
 
 
-class Emitter(InferringEmitter):
+class TensorFlowEmitter(InferringEmitter):
     """The graph, or the body of a control-flow operator, under construction.
 
     Attributes:
@@ -47,9 +48,9 @@ class Emitter(InferringEmitter):
         self._sizes: dict[str, Shape] = {}  # what is known of tensors of sizes
         self._shaped: dict[str, Tensor] = {}  # the results of nodes of which a shape is known
 
-    def body(self) -> Emitter:
+    def body(self) -> TensorFlowEmitter:
         """An emitter for a body within this graph."""
-        return Emitter(self.names, self.domains, self.large)
+        return TensorFlowEmitter(self.names, self.domains, self.large)
 
     def _add_constant(self, array: Array, dtype: DType, name: str) -> str:
         if array.nbytes < LARGE or dtype == TensorProto.STRING:
@@ -58,18 +59,8 @@ class Emitter(InferringEmitter):
         self.large[name] = array
         return name
 
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[Tensor | None],
-        dtypes: Sequence[DType],
-        shapes: Sequence[Shape | None] = (),
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> tuple[Tensor, ...]:
-        """Add a node as it is; see `Emitter`."""
-        made = super().node(op_type, inputs, dtypes, shapes, domain=domain, **attributes)
+    def _add(self, new: NewNode) -> tuple[Tensor, ...]:
+        made = super()._add(new)
         self.note_shapes(made)
         return made
 
@@ -86,15 +77,15 @@ class Emitter(InferringEmitter):
         made.value_info.extend(value_info(self._shaped[name]) for name in inner if name in self._shaped)
         return made
 
-    def op(
-        self, op_type: str, *inputs: Tensor | None, dtype: DType | None = None, shape: Shape | None = None, **attrs: Any
-    ) -> Tensor:
-        """Add a standard node with one result; see `Emitter`. Doubles are not computed in float."""
+    def _check(self, op_type: str, inputs: Sequence[Tensor | None]) -> None:
+        """Doubles are not computed in float."""
         has_double = any(tensor is not None and tensor.dtype == TensorProto.DOUBLE for tensor in inputs)
         if has_double and TensorProto.FLOAT in self.wider(op_type, inputs).values():
             raise Unsupported(f"ONNX Runtime has no {op_type} of double")
-        made = super().op(op_type, *inputs, dtype=dtype, shape=shape, **attrs)
-        return self._with_known_sizes(op_type, inputs, attrs, made) if made.value is None else made
+
+    def _known(self, op_type: str, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any], made: Tensor) -> Tensor:
+        found = super()._known(op_type, inputs, attrs, made)
+        return self._with_known_sizes(op_type, inputs, attrs, found) if found.value is None else found
 
     def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
         """The shape of a tensor, or part of it, as int64; a constant if it is known."""
@@ -160,18 +151,6 @@ class Emitter(InferringEmitter):
             moved = zip(one.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)
             self._sizes[made.name] = tuple(a if a == b else None for a, b in moved)
         return made
-
-    def int64(self, tensor: Tensor) -> Tensor:
-        """The tensor as int64, ONNX's type of shapes, axes and counts."""
-        return self.cast(tensor, TensorProto.INT64)
-
-    def vector(self, tensor: Tensor) -> Tensor:
-        """A scalar or vector of integers as a vector of int64."""
-        if tensor.value is not None:
-            return self.constant(np.reshape(tensor.value, -1), TensorProto.INT64)
-        if tensor.shape is not None and len(tensor.shape) == 1:
-            return self.int64(tensor)
-        return self.op("Reshape", self.int64(tensor), self.constant([-1]))
 
 
 def _rank_of(sizes: Tensor) -> tuple[int, ...]:

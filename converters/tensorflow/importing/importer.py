@@ -15,7 +15,7 @@ from onnx_sparse.converters.tensorflow.handlers.structure.spectra import complex
 from onnx_sparse.converters.tensorflow.importing.computing import computed
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.derived_tables import DerivedTables, Lookup
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.tensorflow.importing.handler import Handler
 from onnx_sparse.converters.tensorflow.importing.nodes import (
     GraphNode,
@@ -68,7 +68,7 @@ class Importer(Context):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.frame = Frame(Emitter())
+        self.frame = Frame(TensorFlowEmitter())
         model.graph.frame = self.frame
         self.unsupported = UnsupportedNodes(_ON_UNKNOWN_SHAPE)
         self.variables: VariableValues = VariableValues(self)
@@ -195,7 +195,7 @@ class Importer(Context):
         return scope.origins(node)
 
     def _made(self, scope: Scope, node: Any) -> tuple[Value, ...]:
-        emit: Emitter = scope.frame.emit
+        emit: TensorFlowEmitter = scope.frame.emit
         emit.begin(f"{scope.name}{node.name}")
         lookup = self.derived.of(scope, node)
         if lookup is not None:
@@ -222,7 +222,7 @@ class Importer(Context):
         inputs = self.tensors(scope.origins(node))
         return self._handled(handler, node, f"{scope.name}{node.name}", inputs, emit)
 
-    def _looked_up(self, lookup: Lookup, emit: Emitter) -> Tensor:
+    def _looked_up(self, lookup: Lookup, emit: TensorFlowEmitter) -> Tensor:
         """The rows of a derived table."""
         for origin in lookup.nodes:
             self._operators.setdefault((id(origin.scope), origin.node), origin.scope.nodes[origin.node].op)
@@ -233,7 +233,7 @@ class Importer(Context):
         return gathered(emit, self._tables_of[id(lookup.table)], ids, 0, 0)
 
     def _handled(
-        self, handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: Emitter
+        self, handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter
     ) -> tuple[Tensor, ...]:
         results, dtypes = converted_by(handler, node, name, inputs, emit)
         declared = declared_shapes(node)

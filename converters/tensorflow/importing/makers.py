@@ -8,7 +8,7 @@ from typing import Any
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
@@ -113,7 +113,7 @@ class Makers:
         scope = argument.scope
         if any(origin.scope is not scope for origin in (*results, *nodes)):
             return None
-        emit = Emitter()
+        emit = TensorFlowEmitter()
         fed = Tensor(emit.names.fresh("argument"), element_type(like.dtype), (None, *like.shape[1:]))
         part = self._context.keep(scope.part({(argument.node, argument.output): fed}, scope.name, Frame(emit)))
         computed = self._context.attempt([Origin(part, origin.node, origin.output) for origin in results])

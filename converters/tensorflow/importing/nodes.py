@@ -8,7 +8,7 @@ from typing import Any
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes, MessageAttributes
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.tensorflow.importing.handler import Handler, Node
 from onnx_sparse.converters.tensorflow.importing.refusals import REFUSALS
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE, type_name
@@ -19,7 +19,7 @@ from onnx_sparse.converters.writing.registry import Handler as AnyHandler
 
 
 def converted_by(
-    handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: Emitter, table: Any = None
+    handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter, table: Any = None
 ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
     """The results of a node by its handler, and the element types that the operator declares.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, handles, refuse
 from onnx_sparse.converters.ascend.compositions import fast_gelu, halves
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering.activations import gelu, swish
 
@@ -31,21 +31,21 @@ _GELU_MODES = {"TANH_MODE": 0, "NONE_MODE": 1}
     notes="dumps do not say geluMode: tanh is assumed",
     ignored=("dim", "scale", "geluMode"),  # those of other types
 )
-def activation(node: Node, emit: Emitter) -> Results:
+def activation(node: Node, emit: AscendEmitter) -> Tensor:
     """ActivationOperation of type `activationType`."""
     kind = node.params.enum("activationType", _TYPES, 0)
     if kind == _TYPES["SWIGLU_BACKWARD"]:
         grad, x = node.take(2)
-        return (_swiglu_backward(emit, grad, x, node.params.integer("dim", -1)),)
+        return _swiglu_backward(emit, grad, x, node.params.integer("dim", -1))
     (x,) = node.take(1)
     if kind == _TYPES["SWIGLU_FORWARD"]:
         gate, value = halves(emit, x, node.params.integer("dim", -1))
-        return (emit.cast(emit.op("Mul", swish(emit, gate), value), x.dtype),)
+        return emit.cast(emit.op("Mul", swish(emit, gate), value), x.dtype)
     function = _function(node, emit, kind)
-    return (emit.in_float32(function, x),)
+    return emit.in_float32(function, x)
 
 
-def _function(node: Node, emit: Emitter, kind: int) -> Callable[[Tensor], Tensor]:
+def _function(node: Node, emit: AscendEmitter, kind: int) -> Callable[[Tensor], Tensor]:
     if kind == _TYPES["RELU"]:
         return lambda x: emit.op("Relu", x)
     if kind == _TYPES["GELU"]:
@@ -63,7 +63,7 @@ def _function(node: Node, emit: Emitter, kind: int) -> Callable[[Tensor], Tensor
     refuse("ERROR_INVALID_PARAM", f"activationType {kind} is not one of ATB's")
 
 
-def _swiglu_backward(emit: Emitter, grad: Tensor, x: Tensor, dim: int) -> Tensor:
+def _swiglu_backward(emit: AscendEmitter, grad: Tensor, x: Tensor, dim: int) -> Tensor:
     """The gradient of SWIGLU_FORWARD: that of the gate, then that of the value."""
     gate, value = halves(emit, x, dim)
     wide, sigmoid = emit.wide(grad), emit.op("Sigmoid", gate)

@@ -17,7 +17,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import (
     refuse,
 )
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -26,7 +26,7 @@ _CACHE_CONFIGS = {"K_CACHE_V_CACHE": 0, "K_CACHE_V_BYPASS": 1, "K_CACHE_V_CACHE_
 
 
 @handles("ReshapeAndCache", to="ScatterND, Where, Concat", exact=True, lacks="compressed heads")
-def reshape_and_cache(node: Node, emit: Emitter) -> Results:
+def reshape_and_cache(node: Node, emit: AscendEmitter) -> Results:
     """ReshapeAndCacheOperation: writes rows into the slots of caches in place; negative slots are skipped."""
     params = node.params
     if params.enum("compressType", _COMPRESS, 0):
@@ -40,7 +40,7 @@ def reshape_and_cache(node: Node, emit: Emitter) -> Results:
     return tuple(written_slots(emit, cache, new, slots, is_nz=is_nz) for cache, new in ((k_cache, k), (v_cache, v)))
 
 
-def written_slots(emit: Emitter, cache: Tensor, new: Tensor, slots: Tensor, *, is_nz: bool = False) -> Tensor:
+def written_slots(emit: AscendEmitter, cache: Tensor, new: Tensor, slots: Tensor, *, is_nz: bool = False) -> Tensor:
     """A cache [blocks, block size, ...] with rows written into slots; FRACTAL_NZ: [blocks, columns / 16, size, 16]."""
     check_types(cache=(cache, [new.dtype]), slots=(slots, INTEGERS))
     if new.rank < 2 or cache.rank < 3:
@@ -57,7 +57,7 @@ def written_slots(emit: Emitter, cache: Tensor, new: Tensor, slots: Tensor, *, i
     return to_nz(emit, ordered, cache.dims[3]) if is_nz else ordered
 
 
-def written_rows(emit: Emitter, table: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+def written_rows(emit: AscendEmitter, table: Tensor, rows: Tensor, places: Tensor) -> Tensor:
     """A table with rows written into places; those with a negative place go into a row that is cut off again."""
     count, width = table.dims
     taken = rows.dims[0]
@@ -74,7 +74,7 @@ def written_rows(emit: Emitter, table: Tensor, rows: Tensor, places: Tensor) -> 
 
 
 @handles("KvCache", to="ScatterND, CumSum, Gather", writes=(2,), exact=True)
-def kv_cache(node: Node, emit: Emitter) -> Results:
+def kv_cache(node: Node, emit: AscendEmitter) -> Tensor:
     """KvCacheOperation: writes the new rows of each sequence behind its past ones, in place."""
     new, layer, cache, offsets, lengths = node.take(5)
     check_types(past=(cache, [new.dtype]), tokenOffset=(offsets, INTEGERS), seqLen=(lengths, INTEGERS))
@@ -89,11 +89,11 @@ def kv_cache(node: Node, emit: Emitter) -> Results:
     above = emit.op("Mul", emit.cast(emit.scalar(layer), TensorProto.INT64), emit.constant(batch * most))
     table = emit.reshape(cache, [layers * batch * most, hidden])
     rows = emit.reshape(new, [count, hidden])
-    return (emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims)),)
+    return emit.reshape(written_rows(emit, table, rows, emit.op("Add", place, above)), list(cache.dims))
 
 
 @handles("BlockCopy", to="Gather, ScatterND", writes=(0, 1), exact=True)
-def block_copy(node: Node, emit: Emitter) -> Results:
+def block_copy(node: Node, emit: AscendEmitter) -> Results:
     """BlockCopyOperation: source block i is copied into the destinations up to cumSum[i], in place."""
     k_cache, v_cache, source, target, ends = node.take(5)
     (count,), (sources,) = dims_of(target, "copies"), dims_of(source, "blocks")
@@ -110,7 +110,7 @@ def block_copy(node: Node, emit: Emitter) -> Results:
 
 
 @handles("PagedCacheLoad", to="Gather, CumSum, Where", writes=(4, 5), exact=True)
-def paged_cache_load(node: Node, emit: Emitter) -> Results:
+def paged_cache_load(node: Node, emit: AscendEmitter) -> Results:
     """PagedCacheLoadOperation: the rows of all sequences in a paged cache, one sequence after the other.
 
     With hasSeqStarts the lengths are sums, [sequences + 1], and each sequence is read from a position of its own.
@@ -138,7 +138,7 @@ _LOAD_CONFIGS = {"NZ": 0, "ND": 1}
 
 
 def _loaded(
-    emit: Emitter,
+    emit: AscendEmitter,
     cache: Tensor,
     tables: Tensor,
     lengths: Tensor,

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL, dtype_of_name
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.quantization import dynamic_asymmetric, dynamic_symmetric, rounded_int8
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -44,7 +44,7 @@ _DECISIONS = frozenset(
     _TYPES[name] for name in ("LOGICAL_NOT", "LOGICAL_AND", "LOGICAL_OR", "LESS", "GREATER", "EQUAL")
 )
 
-_Function = Callable[[Node, Emitter], Results]
+_Function = Callable[[Node, AscendEmitter], Results]
 
 
 @handles(
@@ -54,7 +54,7 @@ _Function = Callable[[Node, Emitter], Results]
     exact=lambda params: params.enum("elewiseType", _TYPES, 0) in _DECISIONS,
     defaults={"quantParam.inputScale": 1.0},
 )
-def elewise(node: Node, emit: Emitter) -> Results:
+def elewise(node: Node, emit: AscendEmitter) -> Results:
     """ElewiseOperation of type `elewiseType`."""
     number = node.params.enum("elewiseType", _TYPES, 0)
     function = _FUNCTIONS.get(number)
@@ -69,13 +69,13 @@ def elewise(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Where", to="Where", exact=True)
-def where(node: Node, emit: Emitter) -> Results:
+def where(node: Node, emit: AscendEmitter) -> Tensor:
     """WhereOperation: x where the int8 condition is not 0, else y."""
     condition, x, y = node.take(3)
-    return (select(emit, emit.cast(condition, TensorProto.BOOL), x, y),)
+    return select(emit, emit.cast(condition, TensorProto.BOOL), x, y)
 
 
-def _cast(node: Node, emit: Emitter) -> Results:
+def _cast(node: Node, emit: AscendEmitter) -> Results:
     (x,) = node.take(1)
     return (emit.cast(x, _target(node, x)),)
 
@@ -92,14 +92,14 @@ def _target(node: Node, x: Tensor) -> DType:
     return target
 
 
-def _scaled(node: Node, emit: Emitter) -> Results:
+def _scaled(node: Node, emit: AscendEmitter) -> Results:
     (x,) = node.take(1)
     factor = emit.constant(node.params.group("mulsParam").number("varAttr", 0.0), TensorProto.FLOAT)
     return (emit.in_float32(lambda wide: emit.op("Mul", wide, emit.cast(factor, wide.dtype)), x),)
 
 
 def _unary(op_type: str) -> _Function:
-    def convert(node: Node, emit: Emitter) -> Results:
+    def convert(node: Node, emit: AscendEmitter) -> Results:
         (x,) = node.take(1)
         return (emit.in_float32(lambda wide: emit.op(op_type, wide), x),)
 
@@ -107,14 +107,14 @@ def _unary(op_type: str) -> _Function:
 
 
 def _binary(op_type: str) -> _Function:
-    def convert(node: Node, emit: Emitter) -> Results:
+    def convert(node: Node, emit: AscendEmitter) -> Results:
         return (emit.arithmetic(op_type, *node.take(2)),)
 
     return convert
 
 
 def _comparison(op_type: str) -> _Function:
-    def convert(node: Node, emit: Emitter) -> Results:
+    def convert(node: Node, emit: AscendEmitter) -> Results:
         answer = emit.arithmetic(op_type, *node.take(2))
         return (emit.cast(answer, TensorProto.INT8),)  # ATB's booleans are int8
 
@@ -122,14 +122,14 @@ def _comparison(op_type: str) -> _Function:
 
 
 def _logical(op_type: str, inputs: int) -> _Function:
-    def convert(node: Node, emit: Emitter) -> Results:
+    def convert(node: Node, emit: AscendEmitter) -> Results:
         flags = [emit.cast(tensor, TensorProto.BOOL) for tensor in node.take(inputs)]
         return (emit.cast(emit.op(op_type, *flags), TensorProto.INT8),)
 
     return convert
 
 
-def _quant(node: Node, emit: Emitter) -> Results:
+def _quant(node: Node, emit: AscendEmitter) -> Results:
     """round(x * inputScale + inputOffset), clamped to int8."""
     (x,) = node.take(1)
     params = node.params.group("quantParam")
@@ -139,7 +139,7 @@ def _quant(node: Node, emit: Emitter) -> Results:
     return (rounded_int8(emit, emit.op("Add", product, emit.like(offset, wide))),)
 
 
-def _quant_per_channel(node: Node, emit: Emitter) -> Results:
+def _quant_per_channel(node: Node, emit: AscendEmitter) -> Results:
     """Clamp(round(x / scale + offset), -128, 127), rounded to x's type after each step; the offset may be omitted."""
     x, scale, *offset = node.take(2, 3)
 
@@ -154,7 +154,7 @@ def _quant_per_channel(node: Node, emit: Emitter) -> Results:
     return (rounded_int8(emit, y),)
 
 
-def _dequant_per_channel(node: Node, emit: Emitter) -> Results:
+def _dequant_per_channel(node: Node, emit: AscendEmitter) -> Results:
     """Clip((y - offset) * scale) to float16."""
     y, scale, *offset = (emit.cast(tensor, TensorProto.FLOAT) for tensor in node.take(2, 3))
     centered = emit.op("Sub", y, offset[0]) if offset and 0 not in (offset[0].shape or ()) else y
@@ -162,7 +162,7 @@ def _dequant_per_channel(node: Node, emit: Emitter) -> Results:
     return (emit.cast(_clip(emit, product, -_FLOAT16_MAX, _FLOAT16_MAX), TensorProto.FLOAT16),)
 
 
-def _dynamic_quant(node: Node, emit: Emitter) -> Results:
+def _dynamic_quant(node: Node, emit: AscendEmitter) -> Results:
     """The rows as int8, the scale of each and, if asymmetric, its offset."""
     (x,) = node.take(1)
     wide = emit.cast(x, TensorProto.FLOAT)
@@ -171,7 +171,7 @@ def _dynamic_quant(node: Node, emit: Emitter) -> Results:
     return dynamic_symmetric(emit, wide)
 
 
-def _clip(emit: Emitter, tensor: Tensor, low: float, high: float) -> Tensor:
+def _clip(emit: AscendEmitter, tensor: Tensor, low: float, high: float) -> Tensor:
     bounds = (emit.constant(bound, TensorProto.FLOAT) for bound in (low, high))
     return emit.op("Clip", tensor, *bounds, shape=tensor.shape)
 

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.attention import column, numbers, taken_rows, vector
 from onnx_sparse.converters.ascend.compositions import halves, top_k
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.quantization import dynamic_symmetric
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -19,7 +19,7 @@ from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_b
 
 
 @handles("Gating", to="TopK, Gather, UnsortedSegmentSum, CumSum", exact=True)
-def gating(node: Node, emit: Emitter) -> Results:
+def gating(node: Node, emit: AscendEmitter) -> Results:
     """GatingOperation: tokens ordered by expert, and how many each expert and those before it have."""
     experts, index = (vector(emit, tensor) for tensor in node.take(2))
     count = experts.dims[0]
@@ -51,11 +51,11 @@ def gating(node: Node, emit: Emitter) -> Results:
     return (kept[0], emit.cast(sums, sum_type), kept[1], _int32(emit, valid))
 
 
-def _int32(emit: Emitter, tensor: Tensor) -> Tensor:
+def _int32(emit: AscendEmitter, tensor: Tensor) -> Tensor:
     return emit.cast(tensor, TensorProto.INT32)
 
 
-def _best_groups(emit: Emitter, scores: Tensor, groups: int, kept: int, terms: int) -> Tensor:
+def _best_groups(emit: AscendEmitter, scores: Tensor, groups: int, kept: int, terms: int) -> Tensor:
     """Whether an expert is in one of the best groups, bool [tokens, experts].
 
     A group's score is the sum of its best `terms` experts; of equal groups the first are better.
@@ -84,7 +84,7 @@ def _best_groups(emit: Emitter, scores: Tensor, groups: int, kept: int, terms: i
 
 
 @handles("GroupTopk", to="TopK, ReduceSum, Where", writes=(0,), exact=True)
-def group_topk(node: Node, emit: Emitter) -> Results:
+def group_topk(node: Node, emit: AscendEmitter) -> Tensor:
     """GroupTopkOperation: all but the best groups of experts become 0, in place."""
     x, _ = node.take(2)
     params = node.params
@@ -92,11 +92,11 @@ def group_topk(node: Node, emit: Emitter) -> Results:
     terms = params.integer("n", 1) if params.integer("groupMultiFlag", 0) else 1
     wide = emit.cast(x, TensorProto.FLOAT)
     kept = _best_groups(emit, wide, params.integer("groupNum", 1), params.integer("k", 0), terms)
-    return (emit.cast(emit.op("Where", kept, wide, emit.like(0.0, wide)), x.dtype),)
+    return emit.cast(emit.op("Where", kept, wide, emit.like(0.0, wide)), x.dtype)
 
 
 @handles("FusedAddTopkDiv", to="Exp, Add, TopK, Where, GatherElements, Div")
-def fused_add_topk_div(node: Node, emit: Emitter) -> Results:
+def fused_add_topk_div(node: Node, emit: AscendEmitter) -> Results:
     """FusedAddTopkDivOperation: the weights and numbers of the k best experts of the best groups."""
     params = node.params
     mapped = params.flag("enableExpertMapping", False)
@@ -119,7 +119,7 @@ def fused_add_topk_div(node: Node, emit: Emitter) -> Results:
     return (y, emit.cast(places, TensorProto.INT32))
 
 
-def _replica(emit: Emitter, experts: Tensor, counts: Tensor, table: Tensor) -> Tensor:
+def _replica(emit: AscendEmitter, experts: Tensor, counts: Tensor, table: Tensor) -> Tensor:
     """The replica of an expert for each token: token t takes t % number of replicas."""
     tokens, (_, width) = experts.dims[0], dims_of(table, "experts, replicas")
     own = taken_rows(emit, vector(emit, counts), experts)
@@ -130,7 +130,7 @@ def _replica(emit: Emitter, experts: Tensor, counts: Tensor, table: Tensor) -> T
 
 
 @handles("SwigluQuant", to="Sigmoid, Mul, ReduceMax, Div, Round")
-def swiglu_quant(node: Node, emit: Emitter) -> Results:
+def swiglu_quant(node: Node, emit: AscendEmitter) -> Results:
     """SwigluQuantOperation: swish(a) * b of the halves a and b, as int8 with a scale for each row."""
     (x,) = node.take(1)
     gate, value = halves(emit, x, -1)

@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.atb.records import TensorRecord
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.shapes import element_count
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
@@ -32,7 +32,7 @@ _WITHOUT_BFLOAT16 = re.compile(r"ascend(310.*|910|910a.*|910pro[ab].*)", re.IGNO
 @handles(
     "Fill", to="MaskedFill, Fill", notes="float16 values saturate; --fp16-overflow ieee for Ascend 950", exact=True
 )
-def fill(node: Node, emit: Emitter) -> Results:
+def fill(node: Node, emit: AscendEmitter) -> Results:
     """FillOperation: `x` where `mask` is 0, else the value; or a tensor of shape `outDim` filled with it."""
     # The default of withMask is true in ATB's struct and false in the JSON of MindIE's atb_torch.
     with_mask = node.params.flag("withMask", not node.from_mindie)

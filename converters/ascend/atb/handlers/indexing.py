@@ -8,7 +8,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.attention import numbers
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import scattering as lowering
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
@@ -18,17 +20,17 @@ _INDEX_TYPES = {"UNDEFINED": 0, "INDEX_ADD": 1, "INDEX_ADD_VALID": 2}
 
 
 @handles("Gather", to="Gather", exact=True)
-def gather(node: Node, emit: Emitter) -> Results:
+def gather(node: Node, emit: AscendEmitter) -> Tensor:
     """GatherOperation: slices of x along `axis` by indices; the first `batchDims` axes of both correspond."""
     x, indices = node.take(2)
     axis, batch = x.axis(node.params.integer("axis", 0)), node.params.integer("batchDims", 0)
     if indices.dtype == TensorProto.UINT32:
         indices = emit.cast(indices, TensorProto.INT64)
-    return (gathered(emit, x, indices, axis, batch),)
+    return gathered(emit, x, indices, axis, batch)
 
 
 @handles("Onehot", to="Equal, Where", exact=True)
-def onehot(node: Node, emit: Emitter) -> Results:
+def onehot(node: Node, emit: AscendEmitter) -> Tensor:
     """OnehotOperation: `one` at the index along a new axis of size `depth`, `zero` elsewhere."""
     x, one, zero = node.take(3)
     depth = node.params.integer("depth", 0)
@@ -39,7 +41,7 @@ def onehot(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Nonzero", to="NonZero, Pad", exact=True)
-def nonzero(node: Node, emit: Emitter) -> Results:
+def nonzero(node: Node, emit: AscendEmitter) -> Results:
     """NonzeroOperation: the coordinates [rank, elements], followed by zeros; and their number."""
     (x,) = node.take(1)
     total = math.prod(x.dims)
@@ -57,18 +59,16 @@ def nonzero(node: Node, emit: Emitter) -> Results:
 
 
 @handles("ScatterElementsV2", to="ScatterElements", writes=(0,))
-def scatter_elements(node: Node, emit: Emitter) -> Results:
+def scatter_elements(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterElementsV2Operation: updates are put, or added with reduction ADD, along `axis`, in place."""
     x, indices, updates = node.take(3)
     axis = x.axis(node.params.integer("axis", -1))
-    wide = [emit.wide(x), indices, emit.wide(updates)]
     reduction = "add" if node.params.enum("reduction", _REDUCTIONS, 0) else "none"
-    result = emit.op("ScatterElements", *wide, shape=x.shape, axis=axis, reduction=reduction)
-    return (emit.cast(result, x.dtype),)
+    return lowering.scatter_elements(emit, x, indices, updates, axis, reduction)
 
 
 @handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=(0,))
-def index_add(node: Node, emit: Emitter) -> Results:
+def index_add(node: Node, emit: AscendEmitter) -> Tensor:
     """IndexAddOperation: var[indices] += alpha * updates along `axis`, in place.
 
     INDEX_ADD_VALID has the number of valid indices and updates in place of alpha, which is then 1.
@@ -92,4 +92,4 @@ def index_add(node: Node, emit: Emitter) -> Results:
         by_row = emit.reshape(valid, [count, *[1] * (added.rank - 1)])
         added = emit.op("Where", by_row, added, emit.like(0, added))
     summed = scattered(emit, "add", emit.shape_of(rows), emit.reshape(where, [count, 1]), added, rows)
-    return (emit.cast(emit.transpose(summed, back), var.dtype),)
+    return emit.cast(emit.transpose(summed, back), var.dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, handles, refuse
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -18,7 +18,7 @@ def block_size(tensor: Tensor) -> int:
     return _BLOCK_INT8 if tensor.dtype == TensorProto.INT8 else _BLOCK
 
 
-def from_nz(emit: Emitter, tensor: Tensor) -> Tensor:
+def from_nz(emit: AscendEmitter, tensor: Tensor) -> Tensor:
     """[..., blocks, rows, 16] as [..., rows, columns]."""
     if tensor.rank < 3:
         raise Unsupported(f"{tensor} has the format FRACTAL_NZ but not its shape; dump it as ND")
@@ -28,7 +28,7 @@ def from_nz(emit: Emitter, tensor: Tensor) -> Tensor:
     return emit.reshape(ordered, [*outer, rows, blocks * size])
 
 
-def to_nz(emit: Emitter, tensor: Tensor, size: int) -> Tensor:
+def to_nz(emit: AscendEmitter, tensor: Tensor, size: int) -> Tensor:
     """[..., rows, columns] as [..., columns / size, rows, size]."""
     *outer, rows, columns = tensor.dims
     parted = emit.reshape(tensor, [*outer, rows, columns // size, size])
@@ -37,7 +37,7 @@ def to_nz(emit: Emitter, tensor: Tensor, size: int) -> Tensor:
 
 
 @handles("Transdata", to="Pad, Reshape, Transpose, Slice", exact=True)
-def transdata(node: Node, emit: Emitter) -> Results:
+def transdata(node: Node, emit: AscendEmitter) -> Tensor:
     """TransdataOperation: between ND and FRACTAL_NZ, whose sizes are multiples of the block's."""
     (x,) = node.take(1)
     kind = node.params.enum("transdataType", _TRANSDATA, 0)
@@ -51,10 +51,10 @@ def transdata(node: Node, emit: Emitter) -> Results:
         wide = emit.wide(whole)
         shape = (batch, rows + more[4], columns + more[5])
         padded = emit.op("Pad", wide, emit.constant(more), shape=shape) if any(more) else wide
-        return (to_nz(emit, emit.cast(padded, x.dtype), size),)
+        return to_nz(emit, emit.cast(padded, x.dtype), size)
     if kind != _TRANSDATA["FRACTAL_NZ_TO_ND"]:
         refuse("ERROR_INVALID_PARAM", f"transdataType {kind} is not one of ATB's")
     crops = node.params.integers("outCrops")
     if x.rank != 4 or len(crops) != 2:
         refuse("ERROR_INVALID_PARAM", f"outCrops {crops} do not fit {x}")
-    return (emit.slice(from_nz(emit, x), [0, 0], crops, [1, 2]),)
+    return emit.slice(from_nz(emit, x), [0, 0], crops, [1, 2])

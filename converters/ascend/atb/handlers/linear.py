@@ -7,10 +7,10 @@ from collections.abc import Callable
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, check_types, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import Node, check_types, handles, refuse
 from onnx_sparse.converters.ascend.compositions import swapped
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.quantization import dequantization_scale, integer_matmul
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -34,7 +34,7 @@ _FRACTAL, _FRACTAL_INT8 = 16, 32
     sums=True,
     notes="quantized: int8 weights with outDataType float16 or bfloat16; weights of format FRACTAL_NZ, too",
 )
-def linear(node: Node, emit: Emitter) -> Results:
+def linear(node: Node, emit: AscendEmitter) -> Tensor:
     """LinearOperation: op(x) @ op(weight) + bias, of floats, or of int8 with scales."""
     params = node.params
     number = params.integer("outDataType", -1)
@@ -48,13 +48,13 @@ def linear(node: Node, emit: Emitter) -> Results:
             y = _with_bias(node, emit, x, weight, y, rest.pop(0))
         for addend in rest:
             y = emit.op("Add", y, emit.cast(addend, TensorProto.FLOAT))
-        return (y if accumulates else emit.cast(y, x.dtype),)
+        return y if accumulates else emit.cast(y, x.dtype)
     if number not in _QUANTISED_RESULTS:
         raise Unsupported(f"outDataType {number} is neither float16 nor bfloat16")
-    return (emit.cast(_quantized(node, emit, has_bias=has_bias), ACL[number]),)
+    return emit.cast(_quantized(node, emit, has_bias=has_bias), ACL[number])
 
 
-def linear_of_one_rank(node: Node, emit: Emitter) -> Tensor:
+def linear_of_one_rank(node: Node, emit: AscendEmitter) -> Tensor:
     """LinearParallelOperation among one rank: x @ op(weight) + residual."""
     x, weight, *rest = node.take(2 + node.params.flag("hasResidual", False))
     right = _plain_weight(emit, x, emit.cast(weight, TensorProto.FLOAT), node)
@@ -66,7 +66,7 @@ def linear_of_one_rank(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(y, x.dtype)
 
 
-def _quantized(node: Node, emit: Emitter, *, has_bias: bool) -> Tensor:
+def _quantized(node: Node, emit: AscendEmitter, *, has_bias: bool) -> Tensor:
     """(x @ weight + bias in int32) * deqScale * perTokenScale."""
     per_token = node.params.enum("quantMode", _QUANT_MODES, 0) == _QUANT_MODES["PER_TOKEN"]
     x, weight, *rest = node.take(3 + has_bias + per_token)
@@ -99,7 +99,7 @@ def _scale_types(node: Node, *, per_token: bool) -> tuple[DType, ...]:
 
 def _product(
     node: Node,
-    emit: Emitter,
+    emit: AscendEmitter,
     x: Tensor,
     weight: Tensor,
     matmul: Callable[[Tensor, Tensor], Tensor],
@@ -126,14 +126,14 @@ def _is_einsum(node: Node) -> bool:
     return node.params.enum("matmulType", _MATMUL_TYPES, 0) == _MATMUL_TYPES["EIN_SUM"]
 
 
-def _with_bias(node: Node, emit: Emitter, x: Tensor, weight: Tensor, y: Tensor, bias: Tensor) -> Tensor:
+def _with_bias(node: Node, emit: AscendEmitter, x: Tensor, weight: Tensor, y: Tensor, bias: Tensor) -> Tensor:
     if bias.dtype == TensorProto.BFLOAT16:  # the product is rounded before the bias is added
         y = emit.cast(emit.cast(y, TensorProto.BFLOAT16), TensorProto.FLOAT)
     wide = emit.cast(bias, TensorProto.FLOAT)
     return emit.op("Add", y, wide if _is_einsum(node) else _by_batch(emit, x, weight, wide, y))
 
 
-def _by_batch(emit: Emitter, x: Tensor, weight: Tensor, rows: Tensor, y: Tensor) -> Tensor:
+def _by_batch(emit: AscendEmitter, x: Tensor, weight: Tensor, rows: Tensor, y: Tensor) -> Tensor:
     """Rows [batch, columns] of a product of batches [batch, m, columns], one row for each batch."""
     is_batched = x.rank == 3 and weight.rank in (3, 4) and y.rank == 3 and rows.rank == 2
     if not is_batched or rows.dims[0] != y.dims[0]:
@@ -141,7 +141,7 @@ def _by_batch(emit: Emitter, x: Tensor, weight: Tensor, rows: Tensor, y: Tensor)
     return emit.reshape(rows, [rows.dims[0], 1, rows.dims[1]])
 
 
-def _plain_weight(emit: Emitter, x: Tensor, weight: Tensor, node: Node) -> Tensor:
+def _plain_weight(emit: AscendEmitter, x: Tensor, weight: Tensor, node: Node) -> Tensor:
     """A weight of format FRACTAL_NZ, [b, columns / 16, rows, 16] (32 of int8), as a matrix; others as they are."""
     record = node.record.inputs[1] if len(node.record.inputs) > 1 else None
     is_nz = record is not None and record.format == "FRACTAL_NZ"
@@ -154,7 +154,7 @@ def _plain_weight(emit: Emitter, x: Tensor, weight: Tensor, node: Node) -> Tenso
     return emit.reshape(matrix, list(matrix.dims[1:])) if matrix.dims[0] == 1 else matrix
 
 
-def _cropped(node: Node, emit: Emitter, x: Tensor, matrix: Tensor) -> Tensor:
+def _cropped(node: Node, emit: AscendEmitter, x: Tensor, matrix: Tensor) -> Tensor:
     """The matrix without what fills its blocks up: x has as many columns as it has rows, the result its columns."""
     transposed = node.params.flag("transposeB", node.params.flag("transWeight", True))
     terms = x.dims[-2 if node.params.flag("transposeA", False) else -1]

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.quantization import dynamic_asymmetric, dynamic_symmetric, rounded_int8
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -30,7 +30,7 @@ _PRECISIONS = {"HIGH_PRECISION_MODE": 0, "HIGH_PERFORMANCE_MODE": 1}
     lacks="quantized to other types than int8",
     ignored=("normParam.layerNormEps",),  # of no effect in ATB either
 )
-def rms_norm(node: Node, emit: Emitter) -> Results:
+def rms_norm(node: Node, emit: AscendEmitter) -> Results:
     """RmsNormOperation: x * gamma / sqrt(mean(x^2) + epsilon); PRENORM and POSTNORM add a residual first."""
     kind, params = _kind(node, _RMS_TYPES)
     quantized = _is_quantized(params)
@@ -52,7 +52,7 @@ def rms_norm(node: Node, emit: Emitter) -> Results:
     return (result, emit.cast(y, x.dtype)) if quantized else (result,)
 
 
-def _rms_norm_alone(node: Node, emit: Emitter, params: Parameters, *, quantized: bool) -> Results:
+def _rms_norm_alone(node: Node, emit: AscendEmitter, params: Parameters, *, quantized: bool) -> Results:
     dynamic = params.enum("dynamicQuantType", _DYNAMIC, 0)
     x, gamma, *rest = node.take(2 + (1 if dynamic else 3) * quantized)
     is_gemma = params.enum("modelType", _MODELS, 0) == _MODELS["GEMMA_MODEL"]
@@ -72,7 +72,7 @@ def _rms_norm_alone(node: Node, emit: Emitter, params: Parameters, *, quantized:
     return _dynamic(emit, shifted, dynamic) if dynamic else (_int8(emit, shifted, rest[1], rest[2]),)
 
 
-def _rms(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters, *, is_gemma: bool = False) -> Tensor:
+def _rms(emit: AscendEmitter, x: Tensor, gamma: Tensor, params: Parameters, *, is_gemma: bool = False) -> Tensor:
     """The float32 x normalized over the axes that gamma has, and scaled; leading axes of size 1 do not count."""
     dims = list(gamma.dims)
     while len(dims) > 1 and dims[0] == 1:
@@ -83,7 +83,7 @@ def _rms(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters, *, is_gemm
     return rms_normalized(emit, x, scale, params.number("epsilon", 1e-5), len(dims))[0]
 
 
-def _rms_in_float16(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters) -> Tensor:
+def _rms_in_float16(emit: AscendEmitter, x: Tensor, gamma: Tensor, params: Parameters) -> Tensor:
     """HIGH_PERFORMANCE_MODE: x is normalized to float16, in which it is then scaled."""
     wide = emit.cast(x, TensorProto.FLOAT)
     one = emit.constant(1.0, TensorProto.FLOAT)
@@ -100,7 +100,7 @@ def _rms_in_float16(emit: Emitter, x: Tensor, gamma: Tensor, params: Parameters)
     ignored=("normParam.beginParamsAxis",),  # which the shape of gamma says
     defaults={"preNormParam.zoomScaleValue": 1.0, "postNormParam.zoomScaleValue": 1.0},
 )
-def layer_norm(node: Node, emit: Emitter) -> Results:
+def layer_norm(node: Node, emit: AscendEmitter) -> Results:
     """LayerNormOperation; PRENORM and POSTNORM add zoomScaleValue * residual first."""
     kind, params = _kind(node, _LAYER_TYPES)
     epsilon = params.number("epsilon", 1e-5)
@@ -119,7 +119,7 @@ def layer_norm(node: Node, emit: Emitter) -> Results:
     return (result, emit.cast(total, x.dtype)) if kind == _PRENORM else (result,)
 
 
-def _layer_norm_quantized(node: Node, emit: Emitter, kind: int, params: Parameters) -> Results:
+def _layer_norm_quantized(node: Node, emit: AscendEmitter, kind: int, params: Parameters) -> Results:
     """round(float16(layer norm) * scale + offset). The graph does not say dynamicQuantType, but has its results."""
     if kind == _PRENORM:
         raise Unsupported("quantized PRENORM has no definition that is known")
@@ -137,7 +137,7 @@ def _layer_norm_quantized(node: Node, emit: Emitter, kind: int, params: Paramete
 
 
 @handles("CohereLayerNorm", to="ReduceMean, Sub, Mul, Div", weights=(1,))
-def cohere_layer_norm(node: Node, emit: Emitter) -> Results:
+def cohere_layer_norm(node: Node, emit: AscendEmitter) -> Tensor:
     """CohereLayerNormOperation: gamma * (x - mean) / deviation over the last axis, with a gamma for each head."""
     x, gamma = node.take(2)
     wide, scale = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, gamma))
@@ -146,11 +146,11 @@ def cohere_layer_norm(node: Node, emit: Emitter) -> Results:
     variance = emit.reduce("ReduceMean", emit.op("Mul", centered, centered), last, keepdims=True)
     epsilon = emit.like(node.params.number("epsilon", 1e-5), wide)
     deviation = emit.op("Sqrt", emit.op("Add", variance, epsilon))
-    return (emit.cast(emit.op("Div", emit.op("Mul", scale, centered), deviation), x.dtype),)
+    return emit.cast(emit.op("Div", emit.op("Mul", scale, centered), deviation), x.dtype)
 
 
 @handles("GatherPreRmsNorm", to="Gather, Add, Mul, ReduceMean, Sqrt, Div")
-def gather_pre_rms_norm(node: Node, emit: Emitter) -> Results:
+def gather_pre_rms_norm(node: Node, emit: AscendEmitter) -> Results:
     """GatherPreRmsNormOperation: x plus gathered rows of the residual, normalized, in float32; and the sum."""
     x, residual, indices, gamma = node.take(4)
     rows = emit.op("Gather", residual, indices, shape=(*indices.dims, *residual.dims[1:]), axis=0)
@@ -173,21 +173,21 @@ def _is_quantized(params: Parameters) -> bool:
     return number == _INT8
 
 
-def _int8(emit: Emitter, y: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
+def _int8(emit: AscendEmitter, y: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
     """round(y / scale + offset), clamped."""
     divisor, shift = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (scale, offset))
     return rounded_int8(emit, emit.op("Add", emit.op("Div", y, divisor), shift))
 
 
-def _dynamic(emit: Emitter, y: Tensor, kind: int) -> Results:
+def _dynamic(emit: AscendEmitter, y: Tensor, kind: int) -> Results:
     return dynamic_symmetric(emit, y) if kind == _DYNAMIC["DYNAMIC_QUANT_SYMMETRIC"] else dynamic_asymmetric(emit, y)
 
 
-def _plus(emit: Emitter, y: Tensor, beta: Tensor | None) -> Tensor:
+def _plus(emit: AscendEmitter, y: Tensor, beta: Tensor | None) -> Tensor:
     return y if beta is None else emit.op("Add", y, emit.cast(beta, TensorProto.FLOAT))
 
 
-def _summed(emit: Emitter, x: Tensor, others: list[Tensor]) -> Tensor:
+def _summed(emit: AscendEmitter, x: Tensor, others: list[Tensor]) -> Tensor:
     total = emit.cast(x, TensorProto.FLOAT)
     for other in others:
         total = emit.op("Add", total, emit.cast(other, TensorProto.FLOAT))

@@ -11,7 +11,6 @@ from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
 from onnx_sparse.converters.ascend.atb.handlers.registry import (
     INTEGERS,
     Node,
-    Results,
     check_types,
     dims_of,
     handles,
@@ -19,7 +18,7 @@ from onnx_sparse.converters.ascend.atb.handlers.registry import (
 )
 from onnx_sparse.converters.ascend.attention import column, numbers, packed, taken_rows, vector
 from onnx_sparse.converters.ascend.compositions import top_k
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS
@@ -61,7 +60,7 @@ class _Paged:
     lacks="int8 queries, masks that the kernel makes, compressed heads",
     defaults={"qScale": 1.0, "outDataType": -1},
 )
-def paged_attention(node: Node, emit: Emitter) -> Results:
+def paged_attention(node: Node, emit: AscendEmitter) -> Tensor:
     """PagedAttentionOperation: each token attends to the first contextLens keys of its blocks."""
     params = node.params
     heads = params.integer("headNum", 0)
@@ -70,10 +69,10 @@ def paged_attention(node: Node, emit: Emitter) -> Results:
         refuse("ERROR_INVALID_PARAM", f"headNum {heads} and kvHeadNum {groups} do not fit together")
     if params.enum("compressType", _COMPRESS, 0):
         raise Unsupported("compressType: compressed heads are not supported")
-    return (_attended(node, emit, _inputs(node), heads, groups),)
+    return _attended(node, emit, _inputs(node), heads, groups)
 
 
-def _attended(node: Node, emit: Emitter, given: _Paged, heads: int, groups: int) -> Tensor:
+def _attended(node: Node, emit: AscendEmitter, given: _Paged, heads: int, groups: int) -> Tensor:
     q = given.query
     dims_of(given.tables, "sequences, most blocks")
     if q.rank == 2 and not q.dims[1] % heads:
@@ -156,7 +155,7 @@ def _inputs(node: Node) -> _Paged:
     to="Concat, Gather, MatMul, Softmax, Where",
     lacks="caches in one tensor or of FRACTAL_NZ, RING and PREFILL, masks that the kernel makes",
 )
-def multi_latent_attention(node: Node, emit: Emitter) -> Results:
+def multi_latent_attention(node: Node, emit: AscendEmitter) -> Tensor:
     """MultiLatentAttentionOperation: qNope and qRope attend to the cached ctKV and kRope; ctKV has the values, too."""
     params = node.params
     heads, mode = params.integer("headNum", 0), params.integer("cacheMode", 0)
@@ -188,10 +187,10 @@ def multi_latent_attention(node: Node, emit: Emitter) -> Results:
         _PAGED_MASKS["SPEC"] if kind else 0,
         latent.dims[-1],
     )
-    return (_attended(node, emit, given, heads, 1),)
+    return _attended(node, emit, given, heads, 1)
 
 
-def _owners(emit: Emitter, given: _Paged, tokens: int) -> Tensor | None:
+def _owners(emit: AscendEmitter, given: _Paged, tokens: int) -> Tensor | None:
     """The sequence of each token; None if each token is one.
 
     With batchRunStatus the tokens are those of the sequences that run, one after the other.
@@ -210,7 +209,7 @@ def _owners(emit: Emitter, given: _Paged, tokens: int) -> Tensor | None:
 
 
 def _gathered(
-    node: Node, emit: Emitter, given: _Paged, tables: Tensor, groups: int, size: int
+    node: Node, emit: AscendEmitter, given: _Paged, tables: Tensor, groups: int, size: int
 ) -> tuple[Tensor, Tensor]:
     """The keys and values of each token, float32 [tokens, most, groups, size]."""
     layout = _layout(given.k_cache, groups, size)
@@ -228,7 +227,7 @@ def _gathered(
     return keys, emit.slice(values, [0], [given.width], [3]) if given.width else values
 
 
-def _dequantized(emit: Emitter, rows: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
+def _dequantized(emit: AscendEmitter, rows: Tensor, scale: Tensor, offset: Tensor | None = None) -> Tensor:
     """(int8 + offset) * scale for each channel."""
     dims = list(rows.dims[2:])
     if offset is not None:
@@ -254,7 +253,7 @@ def _layout(cache: Tensor, groups: int, size: int) -> str:
     refuse("ERROR_INVALID_TENSOR_DIM", f"the cache {cache} does not fit {groups} heads of {size}")
 
 
-def _blocks(emit: Emitter, cache: Tensor, tables: Tensor, groups: int, layout: str) -> Tensor:
+def _blocks(emit: AscendEmitter, cache: Tensor, tables: Tensor, groups: int, layout: str) -> Tensor:
     """The rows of a cache in the blocks of each token."""
     if layout != "ND":
         cache = emit.transpose(cache, [0, 2, 1, 3]) if layout == "BNSD" else from_nz(emit, cache)
@@ -271,7 +270,7 @@ def _blocks(emit: Emitter, cache: Tensor, tables: Tensor, groups: int, layout: s
 
 
 def _mask(
-    node: Node, emit: Emitter, given: _Paged, owner: Tensor | None, tokens: int, heads: int, most: int
+    node: Node, emit: AscendEmitter, given: _Paged, owner: Tensor | None, tokens: int, heads: int, most: int
 ) -> Tensor | None:
     """What is added to the scores, float32 [tokens, 1 or heads, most]."""
     mask = given.mask
@@ -311,7 +310,7 @@ def _mask(
     return _of_width(emit, rows, most)
 
 
-def _last_rows(emit: Emitter, given: _Paged, mask: Tensor, owner: Tensor, tokens: int) -> Tensor:
+def _last_rows(emit: AscendEmitter, given: _Paged, mask: Tensor, owner: Tensor, tokens: int) -> Tensor:
     """The rows context - queries ... context - 1 of a mask [positions, keys], for the queries of each sequence."""
     if mask.rank != 2 or given.query_lengths is None:
         raise Unsupported(f"the mask is {mask}; [positions, keys] expected")
@@ -321,7 +320,7 @@ def _last_rows(emit: Emitter, given: _Paged, mask: Tensor, owner: Tensor, tokens
     return taken_rows(emit, mask, emit.extreme("Min", place, emit.constant(mask.dims[0] - 1)))
 
 
-def _of_width(emit: Emitter, rows: Tensor, most: int) -> Tensor:
+def _of_width(emit: AscendEmitter, rows: Tensor, most: int) -> Tensor:
     """A mask cut to, or filled up with zeros to, the keys that the blocks can hold."""
     width = rows.dims[2]
     if width >= most:

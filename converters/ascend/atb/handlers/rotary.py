@@ -9,7 +9,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.handlers.caches import written_slots
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.compositions import rms_normalized
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -17,14 +17,14 @@ from onnx_sparse.converters.tensor import Tensor
 @handles(
     "Rope", to="Reshape, Split, Neg, Concat, Mul, Add", notes="seqlen, which describes the packing of tokens, is unused"
 )
-def rope(node: Node, emit: Emitter) -> Results:
+def rope(node: Node, emit: AscendEmitter) -> Results:
     """RopeOperation of q and k: x * cos + rotated(x) * sin on each head."""
     q, k, cos, sin, _ = node.take(5)
     coefficient = node.params.integer("rotaryCoeff", 4)
     return tuple(_rotated(emit, x, cos, sin, coefficient) for x in (q, k))
 
 
-def _rotated(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: int) -> Tensor:
+def _rotated(emit: AscendEmitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: int) -> Tensor:
     """The head is split into coefficient / 2 groups; in each, the second half, negated, is moved before the first.
 
     So a coefficient of 2 rotates halves of the head, 4 does so in each half, and the head size swaps neighbors.
@@ -48,7 +48,7 @@ def _rotated(emit: Emitter, x: Tensor, cos: Tensor, sin: Tensor, coefficient: in
 
 
 @handles("FaUpdate", to="Softmax, Mul, ReduceSum")
-def fa_update(node: Node, emit: Emitter) -> Results:
+def fa_update(node: Node, emit: AscendEmitter) -> Tensor:
     """FaUpdateOperation: partial results of attention, weighted by the softmax of their log-sum-exp."""
     lse, parts = node.take(2)
     if (lse.rank, parts.rank) != (2, 3):
@@ -58,22 +58,22 @@ def fa_update(node: Node, emit: Emitter) -> Results:
     weights = emit.op("Softmax", emit.cast(lse, TensorProto.FLOAT), axis=0)
     column = emit.op("Unsqueeze", weights, emit.constant([2]), shape=(*(lse.shape or ()), 1))
     weighted = emit.op("Mul", emit.cast(parts, TensorProto.FLOAT), column)
-    return (emit.cast(emit.reduce("ReduceSum", weighted, [0], keepdims=False), parts.dtype),)
+    return emit.cast(emit.reduce("ReduceSum", weighted, [0], keepdims=False), parts.dtype)
 
 
 @handles("RopeQConcat", to="Split, Neg, Concat, Mul, Add")
-def rope_q_concat(node: Node, emit: Emitter) -> Results:
+def rope_q_concat(node: Node, emit: AscendEmitter) -> Tensor:
     """RopeQConcatOperation: q [tokens, heads * size] rotated by halves, each head behind that of another tensor."""
     q, cos, sin, other = node.take(4)
     _, heads, _ = dims_of(other, "tokens, heads, size")
     turned = _rotated(emit, q, cos, sin, 2)
     tokens, size = dims_of(cos, "tokens, head size")
     parts = emit.reshape(emit.cast(turned, other.dtype), [tokens, heads, size])
-    return (emit.concat([parts, other], 2),)
+    return emit.concat([parts, other], 2)
 
 
 @handles("NormRopeReshape", to="Mul, ReduceMean, Sqrt, Concat, ScatterND")
-def norm_rope_reshape(node: Node, emit: Emitter) -> Results:
+def norm_rope_reshape(node: Node, emit: AscendEmitter) -> Tensor:
     """NormRopeReshapeOperation: x normalized, and a key rotated, are written together into slots of a cache."""
     x, gamma, key, cos, sin, slots, cache = node.take(7)
     wide, scale = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (x, gamma))
@@ -84,4 +84,4 @@ def norm_rope_reshape(node: Node, emit: Emitter) -> Results:
         emit.cast(y, x.dtype), [tokens, turned.dims[1], math.prod(x.dims) // (tokens * turned.dims[1])]
     )
     rows = emit.cast(emit.concat([normed, turned], 2), cache.dtype)
-    return (written_slots(emit, cache, rows, slots),)
+    return written_slots(emit, cache, rows, slots)

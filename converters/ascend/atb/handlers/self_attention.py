@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.layouts import from_nz
-from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, Results, check_types, handles, refuse
+from onnx_sparse.converters.ascend.atb.handlers.registry import INTEGERS, Node, check_types, handles, refuse
 from onnx_sparse.converters.ascend.attention import (
     Tokens,
     attention,
@@ -22,7 +22,7 @@ from onnx_sparse.converters.ascend.attention import (
     taken_rows,
     vector,
 )
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS, DType
@@ -69,7 +69,7 @@ _UNSUPPORTED = {
     ignored=("headDim", "isEncoder", "coderType", "isTriuMask"),
     defaults={"qScale": 1.0, "qkScale": 1.0, "outDataType": -1},
 )
-def self_attention(node: Node, emit: Emitter) -> Results:
+def self_attention(node: Node, emit: AscendEmitter) -> Tensor:
     """SelfAttentionOperation: softmax(q k^T * scale + mask) @ v for each sequence and head."""
     params = node.params
     for name, what in _UNSUPPORTED.items():
@@ -85,13 +85,13 @@ def self_attention(node: Node, emit: Emitter) -> Results:
     if kind == _CALC_TYPES["PREFIX_ENCODER"]:
         raise Unsupported("calcType: PREFIX_ENCODER is not supported")
     if kind == _CALC_TYPES["PA_ENCODER"] or (kind == 0 and len(node.inputs) <= _MOST_PACKED):
-        return (_packed_encoder(node, emit),)
+        return _packed_encoder(node, emit)
     if params.enum("kvcacheCfg", _CACHE_CONFIGS, 0) == _CACHE_CONFIGS["K_BYPASS_V_BYPASS"]:
-        return (_bypass(node, emit),)
-    return (_with_cache(node, emit),)
+        return _bypass(node, emit)
+    return _with_cache(node, emit)
 
 
-def _packed_encoder(node: Node, emit: Emitter) -> Tensor:
+def _packed_encoder(node: Node, emit: AscendEmitter) -> Tensor:
     """q, k, v [tokens, ...], [mask], seqlen: the prefill of paged models."""
     q, k, *rest = node.inputs if len(node.inputs) >= 3 else node.take(4, 5)
     width = node.params.integer("mlaVHeadSize", 0)
@@ -118,7 +118,7 @@ def _packed_encoder(node: Node, emit: Emitter) -> Tensor:
     return _as_query(emit, result, q)
 
 
-def _with_cache(node: Node, emit: Emitter) -> Tensor:
+def _with_cache(node: Node, emit: AscendEmitter) -> Tensor:
     """q, k, v of the new tokens, kCache, vCache, [mask], tokenOffset, seqLen, layerId."""
     q, k, v, k_cache, v_cache, *rest = node.take(8, 9)
     mask = rest.pop(0) if len(rest) == 4 else None
@@ -151,7 +151,7 @@ def _with_cache(node: Node, emit: Emitter) -> Tensor:
     return _as_query(emit, result, q)
 
 
-def _bypass(node: Node, emit: Emitter) -> Tensor:
+def _bypass(node: Node, emit: AscendEmitter) -> Tensor:
     """q, kCache, vCache, [mask], kvSeqLen, qSeqLen, layerId: the caches hold the new tokens already."""
     q, k_cache, v_cache, *rest = node.take(6, 7)
     mask = rest.pop(0) if len(rest) == 4 else None
@@ -187,7 +187,7 @@ def _heads(node: Node) -> tuple[int, int]:
     return heads, groups
 
 
-def _by_head(emit: Emitter, x: Tensor, heads: int) -> Tensor:
+def _by_head(emit: AscendEmitter, x: Tensor, heads: int) -> Tensor:
     """float32 [tokens, heads, size] of [tokens, heads, size], [tokens, hidden] or [batch, sequence, heads, size]."""
     dims = x.dims
     total = math.prod(dims)
@@ -204,7 +204,7 @@ def _by_head(emit: Emitter, x: Tensor, heads: int) -> Tensor:
     return emit.cast(emit.reshape(x, [tokens, heads, total // (tokens * heads)]), TensorProto.FLOAT)
 
 
-def _grouped(emit: Emitter, rows: Tensor, groups: int) -> Tensor:
+def _grouped(emit: AscendEmitter, rows: Tensor, groups: int) -> Tensor:
     """[keys, hidden] as [keys, groups, size]; the number of keys may be unknown."""
     hidden = (rows.shape or ())[1]
     if hidden is None or hidden % groups:
@@ -213,12 +213,12 @@ def _grouped(emit: Emitter, rows: Tensor, groups: int) -> Tensor:
     return emit.op("Reshape", rows, emit.constant([-1, groups, hidden // groups]), shape=shape)
 
 
-def _first_columns(emit: Emitter, keys: Tensor, width: int) -> Tensor:
+def _first_columns(emit: AscendEmitter, keys: Tensor, width: int) -> Tensor:
     """The values of MLA, which are the first columns of the keys."""
     return emit.slice(keys, [0], [width], [2])
 
 
-def _as_query(emit: Emitter, result: Tensor, q: Tensor) -> Tensor:
+def _as_query(emit: AscendEmitter, result: Tensor, q: Tensor) -> Tensor:
     """The result [tokens, heads, size] in q's rank and element type."""
     tokens, heads, size = result.dims
     shapes = {2: [tokens, heads * size], 3: [tokens, heads, size]}
@@ -228,7 +228,7 @@ def _as_query(emit: Emitter, result: Tensor, q: Tensor) -> Tensor:
     return emit.cast(emit.reshape(result, shape), q.dtype)
 
 
-def _layer(node: Node, emit: Emitter, cache: Tensor, layer: Tensor, place: int) -> Tensor:
+def _layer(node: Node, emit: AscendEmitter, cache: Tensor, layer: Tensor, place: int) -> Tensor:
     """The cache of one layer, float32 [batch, most, hidden]."""
     if cache.rank == 5:  # [layers, batch, hidden / 16, most, 16], the format of 310P
         cache = from_nz(emit, cache)
@@ -240,7 +240,7 @@ def _layer(node: Node, emit: Emitter, cache: Tensor, layer: Tensor, place: int) 
     return emit.cast(one, TensorProto.FLOAT)
 
 
-def _joined(emit: Emitter, cache: Tensor, new: Tensor, past: Tensor, tokens: Tokens) -> Tensor:
+def _joined(emit: AscendEmitter, cache: Tensor, new: Tensor, past: Tensor, tokens: Tokens) -> Tensor:
     """A layer's cache [batch, most, hidden] with the new tokens behind the past ones of their sequence."""
     batch, most, hidden = cache.dims
     rows = emit.cast(emit.reshape(new, [math.prod(new.dims) // hidden, hidden]), TensorProto.FLOAT)
@@ -261,7 +261,7 @@ def _mask_type(node: Node) -> int:
     return _ALIBI if node.params.flag("isSupportAlibi", False) else _NORM
 
 
-def _lengths(emit: Emitter, lengths: Tensor) -> Tensor:
+def _lengths(emit: AscendEmitter, lengths: Tensor) -> Tensor:
     if lengths.rank == 2 and 1 not in lengths.dims:
         raise Unsupported(f"{lengths}: sequences whose keys have lengths of their own are not supported")
     return vector(emit, lengths)
@@ -275,7 +275,7 @@ def _clamp(node: Node) -> tuple[float, float] | None:
 
 
 def _addend(
-    node: Node, emit: Emitter, mask: Tensor | None, place: int, queries: Tokens, keys: Tokens, lengths: Tensor
+    node: Node, emit: AscendEmitter, mask: Tensor | None, place: int, queries: Tokens, keys: Tokens, lengths: Tensor
 ) -> Tensor | None:
     """What is added to the scores; float32."""
     kind = _mask_type(node)
@@ -308,7 +308,7 @@ def _addend(
     return emit.op("Where", is_longer, triangle, addend)
 
 
-def _unrolled(emit: Emitter, mask: Tensor, heads: int, queries: Tokens, keys: Tokens) -> Tensor:
+def _unrolled(emit: AscendEmitter, mask: Tensor, heads: int, queries: Tokens, keys: Tokens) -> Tensor:
     """The scores of a compressed ALiBi mask [heads, rows, width].
 
     They depend on the distance alone: the next `width` keys have those of the first ones, as many rows further down.
@@ -327,7 +327,7 @@ def _unrolled(emit: Emitter, mask: Tensor, heads: int, queries: Tokens, keys: To
     return emit.op("Where", inside, scores, emit.like(_MASKED[TensorProto.FLOAT16], scores))
 
 
-def _factor(node: Node, emit: Emitter, mask: Tensor, *, by_head: bool) -> Tensor:
+def _factor(node: Node, emit: AscendEmitter, mask: Tensor, *, by_head: bool) -> Tensor:
     """The mask as it is added: that of a bfloat16 or float32 model is 1 where a key has no weight."""
     wide = emit.cast(mask, TensorProto.FLOAT)
     precise = node.params.enum("kernelType", _KERNELS, 0) == _KERNELS["KERNELTYPE_HIGH_PRECISION"]

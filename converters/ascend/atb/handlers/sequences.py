@@ -9,11 +9,12 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.attention import packed, taken_rows, vector
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("Unpad", to="CumSum, Gather, Where", exact=True)
-def unpad(node: Node, emit: Emitter) -> Results:
+def unpad(node: Node, emit: AscendEmitter) -> Results:
     """UnpadOperation: the tokens of all sequences one after the other, and how much padding was before each."""
     ids, offsets, _, lengths = node.take(4)
     batch, most = dims_of(ids, "sequences, most")
@@ -38,15 +39,15 @@ def unpad(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Pad", to="CumSum, Gather", exact=True)
-def pad(node: Node, emit: Emitter) -> Results:
+def pad(node: Node, emit: AscendEmitter) -> Tensor:
     """PadOperation: the last token of each sequence."""
     x, _, lengths, _ = node.take(4)
     ends = emit.op("CumSum", vector(emit, lengths), emit.constant(0), shape=(math.prod(lengths.dims),))
-    return (taken_rows(emit, x, emit.op("Sub", ends, emit.constant(1))),)
+    return taken_rows(emit, x, emit.op("Sub", ends, emit.constant(1)))
 
 
 @handles("DynamicNTK", to="CumSum, Gather, Mul, Sin, Cos")
-def dynamic_ntk(node: Node, emit: Emitter) -> Results:
+def dynamic_ntk(node: Node, emit: AscendEmitter) -> Results:
     """DynamicNTKOperation: sine and cosine of position times the inverse frequencies of the token's sequence."""
     positions, frequencies, lengths = node.take(3)
     number = node.params.integer("outputType", node.params.integer("outDataType", 1))

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.compositions import strided_view
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("Transpose", to="Transpose", exact=True)
-def transpose(node: Node, emit: Emitter) -> Results:
+def transpose(node: Node, emit: AscendEmitter) -> Tensor:
     """TransposeOperation: axis i of the result is axis perm[i] of x."""
     (x,) = node.take(1)
     perm = node.params.integers("perm")
     if sorted(perm) != list(range(x.rank)):
         refuse("ERROR_INVALID_PARAM", f"perm {perm} is not a permutation of the axes of {x}")
-    return (emit.transpose(x, perm),)
+    return emit.transpose(x, perm)
 
 
 @handles("Concat", to="Concat", exact=True)
-def concat(node: Node, emit: Emitter) -> Results:
+def concat(node: Node, emit: AscendEmitter) -> Tensor:
     """ConcatOperation of two tensors along concatDim."""
     x, y = node.take(2)
-    return (emit.concat([x, y], x.axis(node.params.integer("concatDim", 0))),)
+    return emit.concat([x, y], x.axis(node.params.integer("concatDim", 0)))
 
 
 @handles("Split", to="Split", exact=True)
-def split(node: Node, emit: Emitter) -> Results:
+def split(node: Node, emit: AscendEmitter) -> Results:
     """SplitOperation into 2 or 3 parts along splitDim; equal parts if splitSizes is empty."""
     (x,) = node.take(1)
     axis = x.axis(node.params.integer("splitDim", 0))
@@ -46,7 +46,7 @@ def split(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Slice", to="Slice", exact=True)
-def slice_(node: Node, emit: Emitter) -> Results:
+def slice_(node: Node, emit: AscendEmitter) -> Tensor:
     """SliceOperation: `size` elements from `offsets` on, per axis; size -1 is the rest, negative offsets count back."""
     (x,) = node.take(1)
     dims = x.shape or ()
@@ -64,11 +64,11 @@ def slice_(node: Node, emit: Emitter) -> Results:
         starts.append(start)
         ends.append(dim if size == -1 else start + size)
         axes.append(axis)
-    return (emit.slice(x, starts, ends, axes) if axes else x,)
+    return emit.slice(x, starts, ends, axes) if axes else x
 
 
 @handles("Repeat", to="Tile", exact=True)
-def repeat(node: Node, emit: Emitter) -> Results:
+def repeat(node: Node, emit: AscendEmitter) -> Tensor:
     """RepeatOperation, equal to torch's repeat: `multiples` may have more axes than x."""
     (x,) = node.take(1)
     multiples = node.params.integers("multiples")
@@ -78,24 +78,24 @@ def repeat(node: Node, emit: Emitter) -> Results:
     if len(dims) > x.rank:
         x = emit.op("Unsqueeze", x, emit.constant([*range(len(dims) - x.rank)]), shape=dims)
     shape = tuple(None if dim is None else dim * m for dim, m in zip(dims, multiples, strict=True))
-    return (emit.cast(emit.op("Tile", emit.wide(x), emit.constant(multiples), shape=shape), x.dtype),)
+    return emit.cast(emit.op("Tile", emit.wide(x), emit.constant(multiples), shape=shape), x.dtype)
 
 
 @handles("AsStrided", to="Reshape, Gather", notes="up to 2^25 elements in a graph", exact=True)
-def as_strided(node: Node, emit: Emitter) -> Results:
+def as_strided(node: Node, emit: AscendEmitter) -> Tensor:
     """AsStridedOperation of a contiguous tensor: element i is at offset + sum(i * stride)."""
     (x,) = node.take(1)
     size, stride, offset = (node.params.integers(key) for key in ("size", "stride", "offset"))
     if len(size) != len(stride) or len(offset) > 1 or not size or min(size) <= 0:
         refuse("ERROR_INVALID_PARAM", f"size {size}, stride {stride} and offset {offset} do not fit together")
     try:
-        return (strided_view(emit, x, size, stride, offset[0] if offset else 0),)
+        return strided_view(emit, x, size, stride, offset[0] if offset else 0)
     except Unsupported as reason:
         refuse("ERROR_INVALID_PARAM", str(reason))
 
 
 @handles("SetValue", to="Slice, Concat", writes=(0,), exact=True)
-def set_value(node: Node, emit: Emitter) -> Results:
+def set_value(node: Node, emit: AscendEmitter) -> Tensor:
     """SetValueOperation: writes src into dst[starts:ends] in place; it has no output of its own."""
     dst, src = node.take(2)
     starts, ends, strides = (node.params.integers(key) for key in ("starts", "ends", "strides"))
@@ -115,10 +115,10 @@ def set_value(node: Node, emit: Emitter) -> Results:
         if not 0 <= start < end <= dst.dims[axis]:
             refuse("ERROR_INVALID_PARAM", f"{start}:{end} is not within axis {axis} of {dst}")
         region[axis] = end - start
-    return (_with_box(emit, dst, emit.reshape(src, region), box),)
+    return _with_box(emit, dst, emit.reshape(src, region), box)
 
 
-def _with_box(emit: Emitter, dst: Tensor, src: Tensor, box: list[tuple[int, int, int]]) -> Tensor:
+def _with_box(emit: AscendEmitter, dst: Tensor, src: Tensor, box: list[tuple[int, int, int]]) -> Tensor:
     """Put src into a box of dst: along the first axis, join the parts before, with and after the box."""
     if not box:
         return src

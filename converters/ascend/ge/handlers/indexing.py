@@ -9,40 +9,42 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import top_k
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import scattering as lowering
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 
 
 @handles("GatherV2", to="Gather")
-def gather_v2(node: Node, emit: Emitter) -> Results:
+def gather_v2(node: Node, emit: AscendEmitter) -> Tensor:
     """GatherV2(x, indices, axis | batch_dims)."""
     x, indices, axis = node.take(3)
     batch = node.integer("batch_dims", 0)
     if node.flag("negative_index_support") and batch:
         raise Unsupported("negative_index_support with batch_dims is not supported")
-    return (gathered(emit, x, indices, x.axis(axis.integer("axis")), batch),)
+    return gathered(emit, x, indices, x.axis(axis.integer("axis")), batch)
 
 
 @handles("Gather", to="Gather")
-def gather(node: Node, emit: Emitter) -> Results:
+def gather(node: Node, emit: AscendEmitter) -> Tensor:
     """Gather(x, indices | batch_dims): along the axis behind the batch's."""
     x, indices = node.take(2)
     batch = node.integer("batch_dims", 0)
-    return (gathered(emit, x, indices, x.axis(batch), batch),)
+    return gathered(emit, x, indices, x.axis(batch), batch)
 
 
 @handles("GatherNd", to="GatherND")
-def gather_nd(node: Node, emit: Emitter) -> Results:
+def gather_nd(node: Node, emit: AscendEmitter) -> Tensor:
     """GatherNd(x, indices): the last axis of the indices is a position in x."""
     x, indices = node.take(2)
     depth = (indices.shape or (None,))[-1]
     if depth is None or not 0 < depth <= x.rank:
         raise Unsupported(f"{indices} holds no positions in {x}")
     shape = (*(indices.shape or ())[:-1], *(x.shape or ())[depth:])
-    return (emit.op("GatherND", x, emit.cast(indices, TensorProto.INT64), shape=shape),)
+    return emit.op("GatherND", x, emit.cast(indices, TensorProto.INT64), shape=shape)
 
 
 #: The reductions of ScatterElements that ONNX has.
@@ -50,40 +52,33 @@ _REDUCTIONS = {"none": "none", "": "none", "add": "add", "mul": "mul"}
 
 
 @handles("ScatterElements", to="ScatterElements")
-def scatter_elements(node: Node, emit: Emitter) -> Results:
+def scatter_elements(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterElements(data, indices, updates | axis, reduction)."""
     data, indices, updates = node.take(3)
     reduction = str(node.attributes.get("reduction", "none"))
     if reduction not in _REDUCTIONS:
         raise Unsupported(f"reduction {reduction} is none of none, add, mul")
     axis = data.axis(node.integer("axis", 0))
-    name = _REDUCTIONS[reduction]
-    if name == "none":
-        return (emit.op("ScatterElements", data, indices, updates, shape=data.shape, axis=axis),)
-    wide = [emit.wide(data), indices, emit.wide(updates)]
-    made = emit.op("ScatterElements", *wide, shape=data.shape, axis=axis, reduction=name)
-    return (emit.cast(made, data.dtype),)
+    return lowering.scatter_elements(emit, data, indices, updates, axis, _REDUCTIONS[reduction])
 
 
 @handles("ScatterNdUpdate", "TensorScatterUpdate", to="ScatterND")
-def scatter_nd_update(node: Node, emit: Emitter) -> Results:
+def scatter_nd_update(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterNdUpdate(var, indices, updates): the result is var with the updates in it."""
     var, indices, updates = node.take(3)
-    return (emit.op("ScatterND", var, emit.cast(indices, TensorProto.INT64), updates, shape=var.shape),)
+    return emit.op("ScatterND", var, emit.cast(indices, TensorProto.INT64), updates, shape=var.shape)
 
 
 @handles("ScatterUpdate", to="Unsqueeze, ScatterND")
-def scatter_update(node: Node, emit: Emitter) -> Results:
+def scatter_update(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterUpdate(var, indices, updates): rows of var are replaced."""
     var, indices, updates = node.take(3)
-    wide = emit.cast(indices, TensorProto.INT64)
-    where = emit.op("Unsqueeze", wide, emit.constant([indices.rank]), shape=(*(indices.shape or ()), 1))
-    return (emit.op("ScatterND", var, where, updates, shape=var.shape),)
+    return lowering.scatter_rows(emit, var, indices, updates)
 
 
 @handles("ArgMaxV2", "ArgMaxD", to="ArgMax")
 @handles("ArgMin", "ArgMinD", to="ArgMin")
-def extreme_position(node: Node, emit: Emitter) -> Results:
+def extreme_position(node: Node, emit: AscendEmitter) -> Tensor:
     """ArgMaxV2(x, dimension | dtype), ArgMin(x, dimension | dtype): the first position."""
     x, *given = node.take(1, 2)
     axis = x.axis(given[0].integer("dimension") if given else node.integer("dimension"))
@@ -93,11 +88,11 @@ def extreme_position(node: Node, emit: Emitter) -> Results:
     wide = emit.wide(x)
     shape = (*dims[:axis], *dims[axis + 1 :])
     (found,) = emit.node(name, [wide], [TensorProto.INT64], [shape], axis=axis, keepdims=0)
-    return (emit.cast(found, ACL.get(node.integer("dtype", default), TensorProto.INT64)),)
+    return emit.cast(found, ACL.get(node.integer("dtype", default), TensorProto.INT64))
 
 
 @handles("Sort", to="TopK")
-def sort(node: Node, emit: Emitter) -> Results:
+def sort(node: Node, emit: AscendEmitter) -> Results:
     """Sort(x | axis, descending): values and int32 positions; equal values in the order of their positions."""
     (x,) = node.take(1)
     axis = x.axis(node.integer("axis", -1))
@@ -106,14 +101,14 @@ def sort(node: Node, emit: Emitter) -> Results:
 
 
 @handles("GatherElements", to="GatherElements")
-def gather_elements(node: Node, emit: Emitter) -> Results:
+def gather_elements(node: Node, emit: AscendEmitter) -> Tensor:
     """GatherElements(x, index | dim)."""
     x, index = node.take(2)
-    return (emit.op("GatherElements", x, index, shape=index.shape, axis=x.axis(node.integer("dim", 0))),)
+    return emit.op("GatherElements", x, index, shape=index.shape, axis=x.axis(node.integer("dim", 0)))
 
 
 @handles("Range", to="Range")
-def range_(node: Node, emit: Emitter) -> Results:
+def range_(node: Node, emit: AscendEmitter) -> Tensor:
     """Range(start, limit, delta)."""
     bounds = node.take(3)
     dtype = bounds[0].dtype
@@ -121,7 +116,7 @@ def range_(node: Node, emit: Emitter) -> Results:
     if all(bound.value is not None for bound in bounds):
         shape = (_range_size(*(bound.constant("bound").ravel().tolist() for bound in bounds)),)
     arguments = [emit.cast(emit.wide(emit.reshape(bound, [])), emit.wide(bounds[0]).dtype) for bound in bounds]
-    return (emit.cast(emit.op("Range", *arguments, shape=shape), dtype),)
+    return emit.cast(emit.op("Range", *arguments, shape=shape), dtype)
 
 
 def _range_size(*bounds: list[Any]) -> int:
@@ -132,26 +127,26 @@ def _range_size(*bounds: list[Any]) -> int:
 
 
 @handles("Tril", "Triu", to="Trilu")
-def triangle(node: Node, emit: Emitter) -> Results:
+def triangle(node: Node, emit: AscendEmitter) -> Tensor:
     """Tril(x | diagonal), Triu(x | diagonal)."""
     (x,) = node.take(1)
     if x.rank < 2:
         raise Unsupported(f"{x} is not a matrix")
     diagonal = emit.constant(node.integer("diagonal", 0))
     upper = int(node.op_type == "Triu")
-    return (emit.in_float32(lambda wide: emit.op("Trilu", wide, diagonal, shape=x.shape, upper=upper), x),)
+    return emit.in_float32(lambda wide: emit.op("Trilu", wide, diagonal, shape=x.shape, upper=upper), x)
 
 
 @handles("Where", to="NonZero, Transpose")
-def where(node: Node, emit: Emitter) -> Results:
+def where(node: Node, emit: AscendEmitter) -> Tensor:
     """Where(x): the int64 coordinates of the elements that are not zero, one row for each."""
     (x,) = node.take(1)
     found = emit.op("NonZero", emit.wide(x), shape=(x.rank, None))
-    return (emit.transpose(found, [1, 0]),)
+    return emit.transpose(found, [1, 0])
 
 
 @handles("TopKV2", "TopK", to="TopK", notes="equal values in the order of their positions", ignored=("sorted",))
-def top_k_v2(node: Node, emit: Emitter) -> Results:
+def top_k_v2(node: Node, emit: AscendEmitter) -> Results:
     """TopKV2(x, k | dim, largest), TopK: values and int32 positions."""
     x, k = node.take(2)
     count, axis, largest = k.integer("k"), node.integer("dim", -1), node.flag("largest", True)
@@ -160,7 +155,7 @@ def top_k_v2(node: Node, emit: Emitter) -> Results:
 
 
 @handles("OneHot", to="Equal, Where")
-def onehot(node: Node, emit: Emitter) -> Results:
+def onehot(node: Node, emit: AscendEmitter) -> Tensor:
     """OneHot(x, depth, on_value, off_value | axis)."""
     x, size, on, off = node.take(4)
     return one_hot(emit, x, size, emit.scalar(on), emit.scalar(off), node.integer("axis", -1))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
@@ -15,43 +16,43 @@ from onnx_sparse.converters.errors import Unsupported
 @handles("ReduceMin", "ReduceMinD", to="ReduceMin")
 @handles("ReduceMean", "ReduceMeanD", to="ReduceMean")
 @handles("ReduceProd", "ReduceProdD", to="ReduceProd")
-def reduce(node: Node, emit: Emitter) -> Results:
+def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
     x, *given = node.take(1, 2)
     axes = given[0].integers("axes") if given else node.integers("axes")
     places = sorted({x.axis(axis) for axis in axes})
     if not places:
-        return (x,)
+        return x
     name, keep = node.op_type.removesuffix("D"), node.flag("keep_dims")
-    return (emit.in_float32(lambda wide: emit.reduce(name, wide, places, keepdims=keep), x),)
+    return emit.in_float32(lambda wide: emit.reduce(name, wide, places, keepdims=keep), x)
 
 
 @handles("ReduceAll", "ReduceAllD", to="ReduceMin")
 @handles("ReduceAny", "ReduceAnyD", to="ReduceMax")
-def reduce_flags(node: Node, emit: Emitter) -> Results:
+def reduce_flags(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
     x, *given = node.take(1, 2)
     axes = given[0].integers("axes") if given else node.integers("axes")
     places = sorted({x.axis(axis) for axis in axes})
     if not places:
-        return (x,)
+        return x
     name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceMax"
     flags = emit.cast(x, TensorProto.INT32)
-    return (emit.cast(emit.reduce(name, flags, places, keepdims=node.flag("keep_dims")), x.dtype),)
+    return emit.cast(emit.reduce(name, flags, places, keepdims=node.flag("keep_dims")), x.dtype)
 
 
 @handles("LogSoftmaxV2", to="LogSoftmax")
-def log_softmax(node: Node, emit: Emitter) -> Results:
+def log_softmax(node: Node, emit: AscendEmitter) -> Tensor:
     """LogSoftmaxV2(x | axes), over one axis."""
     (x,) = node.take(1)
     axes = node.integers("axes") or [-1]
     if len(axes) != 1:
         raise Unsupported(f"axes {axes} are not one axis")
-    return (emit.in_float32(lambda wide: emit.op("LogSoftmax", wide, axis=x.axis(axes[0])), x),)
+    return emit.in_float32(lambda wide: emit.op("LogSoftmax", wide, axis=x.axis(axes[0])), x)
 
 
 @handles("BatchNormV3", to="BatchNormalization", notes="inference: is_training = false")
-def batch_norm(node: Node, emit: Emitter) -> Results:
+def batch_norm(node: Node, emit: AscendEmitter) -> Results:
     """BatchNormV3(x, weight, bias, mean, var | epsilon, is_training): y, mean, var, mean and 1 / deviation."""
     if node.flag("is_training", True):
         raise Unsupported("is_training is true: the statistics come from the batch")
@@ -65,26 +66,26 @@ def batch_norm(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Cumsum", to="CumSum")
-def cumsum(node: Node, emit: Emitter) -> Results:
+def cumsum(node: Node, emit: AscendEmitter) -> Tensor:
     """Cumsum(x, axis | exclusive, reverse)."""
     x, axis = node.take(2)
     place = emit.constant(x.axis(axis.integer("axis")))
     flags = {name: int(node.flag(name)) for name in ("exclusive", "reverse")}
-    return (emit.in_float32(lambda wide: emit.op("CumSum", wide, place, shape=x.shape, **flags), x),)
+    return emit.in_float32(lambda wide: emit.op("CumSum", wide, place, shape=x.shape, **flags), x)
 
 
 @handles("SoftmaxV2", to="Softmax")
-def softmax(node: Node, emit: Emitter) -> Results:
+def softmax(node: Node, emit: AscendEmitter) -> Tensor:
     """SoftmaxV2(x | axes, half_to_float)."""
     (x,) = node.take(1)
     if node.flag("half_to_float"):
         x = emit.cast(x, TensorProto.FLOAT)
-    return (softmax_over(emit, x, node.integers("axes") or [-1]),)
+    return softmax_over(emit, x, node.integers("axes") or [-1])
 
 
 @handles("MatMul", "MatMulV2", to="Transpose, MatMul, Add")
 @handles("BatchMatMul", "BatchMatMulV2", to="Transpose, MatMul, Add")
-def matmul(node: Node, emit: Emitter) -> Results:
+def matmul(node: Node, emit: AscendEmitter) -> Tensor:
     """MatMulV2(x1, x2, bias | transpose_x1, transpose_x2), BatchMatMulV2(x1, x2, bias | adj_x1, adj_x2)."""
     x, y, *bias = node.take(2, 3)
     name = "adj_x" if node.op_type.startswith("Batch") else "transpose_x"
@@ -96,7 +97,7 @@ def matmul(node: Node, emit: Emitter) -> Results:
     for addend in bias:
         product = emit.op("Add", product, emit.cast(addend, product.dtype))
     described = node.results[0].dtype if node.results else None
-    return (emit.cast(product, described or x.dtype),)
+    return emit.cast(product, described or x.dtype)
 
 
 @handles(
@@ -105,7 +106,7 @@ def matmul(node: Node, emit: Emitter) -> Results:
     notes="mean and rstd are computed, too",
     ignored=("begin_params_axis",),  # which the shape of gamma says
 )
-def layer_norm(node: Node, emit: Emitter) -> Results:
+def layer_norm(node: Node, emit: AscendEmitter) -> Results:
     """LayerNormV3(x, gamma, beta | begin_norm_axis, epsilon): y, mean and 1 / deviation."""
     x, gamma, beta = node.take(3)
     axis, epsilon = x.axis(node.integer("begin_norm_axis", 0)), node.number("epsilon", 1e-5)
@@ -120,7 +121,7 @@ def layer_norm(node: Node, emit: Emitter) -> Results:
 
 
 @handles("RmsNorm", to="Mul, ReduceMean, Sqrt, Div")
-def rms_norm(node: Node, emit: Emitter) -> Results:
+def rms_norm(node: Node, emit: AscendEmitter) -> Results:
     """RmsNorm(x, gamma | epsilon): y, and rstd in float32."""
     x, gamma = node.take(2)
     wide = emit.cast(x, TensorProto.FLOAT)

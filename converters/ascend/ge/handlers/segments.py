@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -19,7 +19,7 @@ _UNSORTED = {f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Su
 _BAGS = {"sum": "EmbeddingBagOffsetsSum", "mean": "EmbeddingBagOffsetsMean", "max": "EmbeddingBagOffsetsMax"}
 
 
-def _of_one_type(emit: Emitter, *tensors: Tensor) -> tuple[Tensor, ...]:
+def _of_one_type(emit: AscendEmitter, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Index tensors as int32, or as int64 if one of them is not int32."""
     if any(tensor.dtype not in _INDICES for tensor in tensors):
         raise Unsupported(f"{', '.join(map(str, tensors))}: int32 or int64 expected")
@@ -28,7 +28,7 @@ def _of_one_type(emit: Emitter, *tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 @handles("SparseFillEmptyRows", to="SparseFillEmptyRows")
-def sparse_fill_empty_rows(node: Node, emit: Emitter) -> Results:
+def sparse_fill_empty_rows(node: Node, emit: AscendEmitter) -> Results:
     """SparseFillEmptyRows(indices, values, dense_shape, default_value)."""
     indices, values, shape, default = node.take(4)
     indices, shape = _of_one_type(emit, indices, shape)
@@ -37,7 +37,7 @@ def sparse_fill_empty_rows(node: Node, emit: Emitter) -> Results:
 
 
 @handles_each(_SPARSE)
-def sparse_segment(node: Node, emit: Emitter) -> Results:
+def sparse_segment(node: Node, emit: AscendEmitter) -> Results:
     """SparseSegmentSum(x, indices, segment_ids) and similar: rows of x, reduced by sorted ids; empty segments are 0."""
     x, indices, segments = node.take(3)
     indices, segments = _of_one_type(emit, indices, segments)
@@ -45,7 +45,7 @@ def sparse_segment(node: Node, emit: Emitter) -> Results:
     return emit.domain_op(_SPARSE[node.op_type], inputs)
 
 
-def _count(emit: Emitter, segments: Tensor) -> Tensor:
+def _count(emit: AscendEmitter, segments: Tensor) -> Tensor:
     """The number of segments of sorted ids: the last of them and one more, 0 without ids."""
     zero = emit.reshape(emit.like(-1, segments), [1])
     longer = emit.op("Concat", zero, segments, shape=(None,), axis=0)
@@ -54,7 +54,7 @@ def _count(emit: Emitter, segments: Tensor) -> Tensor:
 
 
 @handles_each(_SEGMENT)
-def segment(node: Node, emit: Emitter) -> Results:
+def segment(node: Node, emit: AscendEmitter) -> Results:
     """SegmentSum(x, segment_ids) and similar, by sorted ids; an empty segment is 0, and 1 of a product."""
     x, segments = node.take(2)
     (segments,) = _of_one_type(emit, segments)
@@ -68,7 +68,7 @@ def segment(node: Node, emit: Emitter) -> Results:
     ignored=("check_ids",),  # they are always checked
     defaults={"is_preprocessed": False},
 )
-def unsorted_segment(node: Node, emit: Emitter) -> Results:
+def unsorted_segment(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSum(x, segment_ids, num_segments) and similar; a maximum of nothing is the type's lowest."""
     x, segments, count = node.take(3)
     (segments,), (count,) = _of_one_type(emit, segments), _of_one_type(emit, count)
@@ -77,7 +77,7 @@ def unsorted_segment(node: Node, emit: Emitter) -> Results:
 
 
 @handles_each({f"{name}D": target for name, target in _UNSORTED.items()})
-def unsorted_segment_d(node: Node, emit: Emitter) -> Results:
+def unsorted_segment_d(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSumD(x, segment_ids | num_segments) and similar."""
     x, segments = node.take(2)
     (segments,) = _of_one_type(emit, segments)
@@ -87,7 +87,7 @@ def unsorted_segment_d(node: Node, emit: Emitter) -> Results:
 
 
 @handles("SegmentMaxD", to="SegmentMax")
-def segment_max_d(node: Node, emit: Emitter) -> Results:
+def segment_max_d(node: Node, emit: AscendEmitter) -> Results:
     """SegmentMaxD(x | segment_ids)."""
     (x,) = node.take(1)
     segments = emit.constant(node.integers("segment_ids"))
@@ -100,7 +100,7 @@ def segment_max_d(node: Node, emit: Emitter) -> Results:
     notes="without the results for the gradient",
     ignored=("scale_grad_by_freq", "sparse"),  # of the gradient
 )
-def embedding_bag(node: Node, emit: Emitter) -> Results:
+def embedding_bag(node: Node, emit: AscendEmitter) -> Results:
     """EmbeddingBag(weight, indices, offsets, per_sample_weights | mode, include_last_offset, padding_idx)."""
     (weight, indices), (offsets, weights) = node.optional(2, 4)
     mode = str(node.attributes.get("mode", "mean"))
@@ -131,7 +131,7 @@ def embedding_bag(node: Node, emit: Emitter) -> Results:
 
 
 @handles("SparseReshape", to="SparseReshape")
-def sparse_reshape(node: Node, emit: Emitter) -> Results:
+def sparse_reshape(node: Node, emit: AscendEmitter) -> Results:
     """SparseReshape(indices, shape, new_shape)."""
     names = ("input_indices", "input_shape", "new_shape")
     wide = {name: emit.cast(t, TensorProto.INT64) for name, t in zip(names, node.take(3), strict=True)}
@@ -140,7 +140,7 @@ def sparse_reshape(node: Node, emit: Emitter) -> Results:
 
 
 @handles("SparseToDense", to="Expand, ScatterND")
-def sparse_to_dense(node: Node, emit: Emitter) -> Results:
+def sparse_to_dense(node: Node, emit: AscendEmitter) -> Tensor:
     """SparseToDense(indices, output_shape, values, default_value)."""
     indices, shape, values, default = node.take(4)
     where, size = (emit.cast(tensor, TensorProto.INT64) for tensor in (indices, shape))
@@ -151,7 +151,7 @@ def sparse_to_dense(node: Node, emit: Emitter) -> Results:
         values = emit.op("Expand", values, count, shape=(None,))
     known = tuple(shape.integers("output_shape")) if shape.value is not None else _described(node)
     everywhere = emit.op("Expand", emit.scalar(default), size, shape=known)
-    return (emit.op("ScatterND", everywhere, where, values, shape=known),)
+    return emit.op("ScatterND", everywhere, where, values, shape=known)
 
 
 def _described(node: Node) -> tuple[int | None, ...] | None:
@@ -159,7 +159,7 @@ def _described(node: Node) -> tuple[int | None, ...] | None:
 
 
 @handles("StringToHashBucketFast", to="StringToHashBucketFast")
-def string_to_hash_bucket_fast(node: Node, emit: Emitter) -> Results:
+def string_to_hash_bucket_fast(node: Node, emit: AscendEmitter) -> Results:
     """StringToHashBucketFast(x | num_buckets)."""
     (x,) = node.take(1)
     count = emit.constant(node.integer("num_buckets", 1))
@@ -167,7 +167,7 @@ def string_to_hash_bucket_fast(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Bucketize", to="GreaterOrEqual, Greater, ReduceSum")
-def bucketize(node: Node, emit: Emitter) -> Results:
+def bucketize(node: Node, emit: AscendEmitter) -> Tensor:
     """Bucketize(x | boundaries, dtype, right): the number of boundaries at most x, or with right = false below x."""
     (x,) = node.take(1)
     bounds = node.attributes.get("boundaries")
@@ -177,17 +177,17 @@ def bucketize(node: Node, emit: Emitter) -> Results:
     dtype: DType = ACL.get(node.integer("dtype", 3), TensorProto.INT32)
     if not values:
         zero = emit.constant(0, dtype)
-        return (emit.op("Expand", zero, emit.shape_of(x), shape=x.shape),)
+        return emit.op("Expand", zero, emit.shape_of(x), shape=x.shape)
     wide = emit.cast(x, TensorProto.DOUBLE)
     longer = emit.op("Unsqueeze", wide, emit.constant([x.rank]), shape=(*(x.shape or ()), 1))
     name = "GreaterOrEqual" if node.flag("right", True) else "Greater"
     passed = emit.op(name, longer, emit.constant(np.array(values, np.float64)))
     count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [x.rank], keepdims=False)
-    return (emit.cast(count, dtype),)
+    return emit.cast(count, dtype)
 
 
 @handles("Unique", to="Unique")
-def unique(node: Node, emit: Emitter) -> Results:
+def unique(node: Node, emit: AscendEmitter) -> Results:
     """Unique(x | out_idx): the values in the order of their first appearance, and where each element's is."""
     (x,) = node.take(1)
     dtype = ACL.get(node.integer("out_idx", 3), TensorProto.INT32)

@@ -8,29 +8,30 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import strided_view
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import broadcast, element_count
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.lowering import slicing
 
 #: Each part of a split is a result of its node; a number in a file must not make a graph of unlimited size.
 _MOST_PARTS = 65536
 
 
 @handles("Transpose", "TransposeD", "Permute", to="Transpose")
-def transpose(node: Node, emit: Emitter) -> Results:
+def transpose(node: Node, emit: AscendEmitter) -> Tensor:
     """Transpose(x, perm), TransposeD(x | perm), Permute(x | order)."""
     x, *more = node.take(1, 2)
     name = "order" if node.op_type == "Permute" else "perm"
     perm = more[0].integers(name) if more else node.integers(name)
     if sorted(p % max(x.rank, 1) for p in perm) != list(range(x.rank)):
         raise Unsupported(f"perm {perm} is not a permutation of the axes of {x}")
-    return (emit.transpose(x, [p % x.rank for p in perm]),)
+    return emit.transpose(x, [p % x.rank for p in perm])
 
 
 @handles("Reshape", to="Reshape", notes="axis = 0 and num_axes = -1 only")
-def reshape(node: Node, emit: Emitter) -> Results:
+def reshape(node: Node, emit: AscendEmitter) -> Tensor:
     """Reshape(x, shape)."""
     x, shape = node.take(2)
     if node.integer("axis", 0) or node.integer("num_axes", -1) != -1:
@@ -45,22 +46,22 @@ def reshape(node: Node, emit: Emitter) -> Results:
             rest = -math.prod(wanted)
             wanted = [count // rest if dim == -1 else dim for dim in wanted]
         if -1 not in wanted:
-            return (emit.reshape(x, wanted),)
+            return emit.reshape(x, wanted)
         known = tuple(None if dim == -1 else dim for dim in wanted)
     as_int64 = emit.cast(shape, TensorProto.INT64)
-    return (emit.op("Reshape", x, as_int64, shape=known, allowzero=int(shape.value is None)),)
+    return emit.op("Reshape", x, as_int64, shape=known, allowzero=int(shape.value is None))
 
 
 @handles("Shape", to="Shape")
-def shape_of(node: Node, emit: Emitter) -> Results:
+def shape_of(node: Node, emit: AscendEmitter) -> Tensor:
     """Shape(x | dtype), int32 unless the attribute says int64."""
     (x,) = node.take(1)
     dims = emit.shape_of(x)
-    return (emit.cast(dims, ACL.get(node.integer("dtype", 3), TensorProto.INT32)),)
+    return emit.cast(dims, ACL.get(node.integer("dtype", 3), TensorProto.INT32))
 
 
 @handles("ExpandDims", "Unsqueeze", to="Unsqueeze")
-def unsqueeze(node: Node, emit: Emitter) -> Results:
+def unsqueeze(node: Node, emit: AscendEmitter) -> Tensor:
     """ExpandDims(x, axis), Unsqueeze(x | axes)."""
     if node.op_type == "ExpandDims":
         x, axis = node.take(2)
@@ -75,18 +76,18 @@ def unsqueeze(node: Node, emit: Emitter) -> Results:
     dims = list(x.shape or ())
     for place in places:
         dims.insert(place, 1)
-    return (emit.op("Unsqueeze", x, emit.constant(places), shape=tuple(dims)),)
+    return emit.op("Unsqueeze", x, emit.constant(places), shape=tuple(dims))
 
 
 @handles("Squeeze", to="Squeeze")
-def squeeze(node: Node, emit: Emitter) -> Results:
+def squeeze(node: Node, emit: AscendEmitter) -> Tensor:
     """Squeeze(x | axis); without an axis, all axes of size 1."""
     (x,) = node.take(1)
     axes = [x.axis(axis) for axis in node.integers("axis")] or [i for i, dim in enumerate(x.dims) if dim == 1]
-    return (squeezed(emit, x, axes),)
+    return squeezed(emit, x, axes)
 
 
-def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
+def squeezed(emit: AscendEmitter, x: Tensor, axes: list[int]) -> Tensor:
     """The tensor without these axes (>= 0), which must be of size 1."""
     dims = x.shape or ()
     if any(dims[axis] not in (1, None) for axis in axes):
@@ -96,17 +97,17 @@ def squeezed(emit: Emitter, x: Tensor, axes: list[int]) -> Tensor:
 
 
 @handles("ConcatV2", "ConcatD", to="Concat")
-def concat(node: Node, emit: Emitter) -> Results:
+def concat(node: Node, emit: AscendEmitter) -> Tensor:
     """ConcatV2(x..., concat_dim), ConcatD(x... | concat_dim)."""
     tensors = list(node.take(1, len(node.inputs)))
     axis = tensors.pop().integer("concat_dim") if node.op_type == "ConcatV2" else node.integer("concat_dim")
     if not tensors:
         raise Unsupported("it has no inputs")
-    return (emit.concat(tensors, tensors[0].axis(axis)),)
+    return emit.concat(tensors, tensors[0].axis(axis))
 
 
 @handles("SplitV", "SplitD", "Split", to="Split")
-def split(node: Node, emit: Emitter) -> Results:
+def split(node: Node, emit: AscendEmitter) -> Results:
     """SplitV(x, size_splits, split_dim), SplitD(x | split_dim, num_split), Split(split_dim, x | num_split)."""
     if node.op_type == "SplitV":
         x, given, dim = node.take(3)
@@ -130,18 +131,18 @@ def split(node: Node, emit: Emitter) -> Results:
 
 
 @handles("Slice", to="Slice")
-def slice_(node: Node, emit: Emitter) -> Results:
+def slice_(node: Node, emit: AscendEmitter) -> Tensor:
     """Slice(x, offsets, size); a size of -1 is the rest."""
     x, offsets, size = node.take(3)
     starts, sizes = (t.integers(what) for t, what in ((offsets, "offsets"), (size, "size")))
     if not len(starts) == len(sizes) == x.rank:
         raise Unsupported(f"offsets {starts} and size {sizes} are not of the rank of {x}")
     ends = [dim if n == -1 else start + n for start, n, dim in zip(starts, sizes, x.dims, strict=True)]
-    return (emit.slice(x, starts, ends, [*range(x.rank)]),)
+    return emit.slice(x, starts, ends, [*range(x.rank)])
 
 
 @handles("StridedSlice", to="Slice, Squeeze, Unsqueeze", notes="begin, end and strides are constants")
-def strided_slice(node: Node, emit: Emitter) -> Results:
+def strided_slice(node: Node, emit: AscendEmitter) -> Results:
     """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
     x, *rest = node.take(3, 4)
     begin, end = (t.integers(what) for t, what in zip(rest, ("begin", "end"), strict=False))
@@ -150,7 +151,7 @@ def strided_slice(node: Node, emit: Emitter) -> Results:
 
 
 @handles("StridedSliceD", to="Slice, Squeeze, Unsqueeze")
-def strided_slice_d(node: Node, emit: Emitter) -> Results:
+def strided_slice_d(node: Node, emit: AscendEmitter) -> Results:
     """StridedSliceD(x | begin, end, strides and StridedSlice's masks)."""
     (x,) = node.take(1)
     begin, end = node.integers("begin"), node.integers("end")
@@ -158,7 +159,7 @@ def strided_slice_d(node: Node, emit: Emitter) -> Results:
 
 
 @handles("StridedSliceV2", to="Slice, Squeeze, Unsqueeze", notes="begin, end, axes and strides are constants")
-def strided_slice_v2(node: Node, emit: Emitter) -> Results:
+def strided_slice_v2(node: Node, emit: AscendEmitter) -> Results:
     """StridedSliceV2(x, begin, end, axes, strides and StridedSlice's masks)."""
     (x, first, last), (given, steps) = node.optional(3, 5)
     begin, end = first.integers("begin"), last.integers("end")
@@ -169,7 +170,7 @@ def strided_slice_v2(node: Node, emit: Emitter) -> Results:
     if not len(axes) == len(begin) == len(end) == len(strides) or len(set(axes)) < len(axes):
         raise Unsupported(f"axes {axes} do not fit begin {begin}, end {end} and strides {strides}")
     # By axis; begin and end of other axes are masked out, which no mask of the node's own can do.
-    if any(node.integer(f"{name}_mask", 0) for name in _SLICE_MASKS):
+    if any(node.integer(f"{name}_mask", 0) for name in slicing.MASKS):
         raise Unsupported("axes and masks together are not supported")
     spans = dict(zip(axes, zip(begin, end, strides, strict=True), strict=True))
     whole = [spans.get(axis, (0, size, 1)) for axis, size in enumerate(x.dims)]
@@ -177,74 +178,29 @@ def strided_slice_v2(node: Node, emit: Emitter) -> Results:
     return _strided(node, emit, x, starts, ends, steps_)
 
 
-_SLICE_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-
-
 def _strided(
-    node: Node, emit: Emitter, x: Tensor, begin: list[int], end: list[int], strides: list[int]
-) -> tuple[Tensor, ...]:
-    if not len(begin) == len(end) == len(strides) or 0 in strides:
+    node: Node, emit: AscendEmitter, x: Tensor, begin: list[int], end: list[int], strides: list[int]
+) -> Tensor:
+    if not len(begin) == len(end) == len(strides):
         raise Unsupported(f"begin {begin}, end {end} and strides {strides} do not fit together")
-    masks = {name: node.integer(f"{name}_mask", 0) for name in _SLICE_MASKS}
-
-    def masked(name: str, position: int) -> bool:
-        return bool(masks[name] >> position & 1)
-
-    ellipses = [i for i in range(len(begin)) if masked("ellipsis", i)]
-    taken = sum(not masked("ellipsis", i) and not masked("new_axis", i) for i in range(len(begin)))
-    if len(ellipses) > 1 or taken > x.rank:
-        raise Unsupported(f"begin {begin} does not fit {x}")
-    starts, ends, steps, axes, dims, shrunk, new = [], [], [], [], list(x.dims), [], []
-    axis = place = 0
-    for i, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
-        if i in ellipses:
-            place += x.rank - taken
-            axis += x.rank - taken
-            continue
-        if masked("new_axis", i):
-            new.append(place)
-            place += 1
-            continue
-        size = x.dims[axis]
-        if masked("shrink_axis", i):
-            if not -size <= first < size:
-                raise Unsupported(f"index {first} is out of range for axis {axis} of {x}")
-            start, stop, step = first % size, first % size + 1, 1
-            shrunk.append(axis)
-        else:
-            span = slice(None if masked("begin", i) else first, None if masked("end", i) else last, step)
-            start, stop, step = span.indices(size)
-            place += 1
-        dims[axis] = len(range(start, stop, step))
-        starts.append(start)
-        ends.append(stop if stop >= 0 else -size - 1)  # before the first element; in ONNX, -1 would be the last one
-        steps.append(step)
-        axes.append(axis)
-        axis += 1
-    bounds = (emit.constant(v) for v in (starts, ends, axes, steps))
-    result = emit.op("Slice", x, *bounds, shape=tuple(dims)) if axes else x
-    result = squeezed(emit, result, shrunk)
-    if new:
-        widened = list(result.dims)
-        for position in new:
-            widened.insert(position, 1)
-        result = emit.op("Unsqueeze", result, emit.constant(new), shape=tuple(widened))
-    return (result,)
+    masks = {name: slicing.bits(node.integer(f"{name}_mask", 0), len(begin)) for name in slicing.MASKS}
+    first, last, steps = (emit.constant(bounds) for bounds in (begin, end, strides))
+    return slicing.strided_slice(emit, x, first, last, steps, masks)
 
 
 @handles("Tile", to="Tile")
-def tile(node: Node, emit: Emitter) -> Results:
+def tile(node: Node, emit: AscendEmitter) -> Tensor:
     """Tile(x, multiples)."""
     x, multiples = node.take(2)
     times = multiples.integers("multiples")
     if len(times) != x.rank or min(times, default=0) < 0:
         raise Unsupported(f"multiples {times} do not fit {x}")
     shape = tuple(None if dim is None else dim * n for dim, n in zip(x.shape or (), times, strict=True))
-    return (emit.cast(emit.op("Tile", emit.wide(x), emit.constant(times), shape=shape), x.dtype),)
+    return emit.cast(emit.op("Tile", emit.wide(x), emit.constant(times), shape=shape), x.dtype)
 
 
 @handles("Pack", to="Unsqueeze, Concat")
-def pack(node: Node, emit: Emitter) -> Results:
+def pack(node: Node, emit: AscendEmitter) -> Tensor:
     """Pack(x... | axis): the tensors along a new axis."""
     tensors = node.take(1, len(node.inputs))
     rank = tensors[0].rank + 1
@@ -256,11 +212,11 @@ def pack(node: Node, emit: Emitter) -> Results:
     for tensor in tensors:
         dims = tensor.shape or ()
         widened.append(emit.op("Unsqueeze", tensor, emit.constant([axis]), shape=(*dims[:axis], 1, *dims[axis:])))
-    return (emit.concat(widened, axis),)
+    return emit.concat(widened, axis)
 
 
 @handles("Unpack", to="Split, Squeeze")
-def unpack(node: Node, emit: Emitter) -> Results:
+def unpack(node: Node, emit: AscendEmitter) -> Results:
     """Unpack(x | num, axis): the parts of x along an axis, which they do not have."""
     (x,) = node.take(1)
     axis = x.axis(node.integer("axis", 0))
@@ -272,40 +228,35 @@ def unpack(node: Node, emit: Emitter) -> Results:
 
 
 @handles("FlattenV2", "Flatten", to="Reshape")
-def flatten(node: Node, emit: Emitter) -> Results:
+def flatten(node: Node, emit: AscendEmitter) -> Tensor:
     """FlattenV2(x | axis, end_axis), Flatten(x | axis): the axes between as one."""
     (x,) = node.take(1)
     if x.rank == 0:
-        return (emit.reshape(x, [1]),)
+        return emit.reshape(x, [1])
     first, last = x.axis(node.integer("axis", 1)), x.axis(node.integer("end_axis", -1))
     if first > last:
         raise Unsupported(f"axis {first} is after end_axis {last}")
     dims = x.dims
-    return (emit.reshape(x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]]),)
+    return emit.reshape(x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]])
 
 
 @handles("AsStrided", to="Reshape, Gather", notes="size, stride and storage_offset are constants")
-def as_strided(node: Node, emit: Emitter) -> Results:
+def as_strided(node: Node, emit: AscendEmitter) -> Tensor:
     """AsStrided(x, size, stride, storage_offset) of a contiguous tensor."""
     x, size, stride, *offset = node.take(3, 4)
     dims, steps = size.integers("size"), stride.integers("stride")
-    return (strided_view(emit, x, dims, steps, offset[0].integer("storage_offset") if offset else 0),)
+    return strided_view(emit, x, dims, steps, offset[0].integer("storage_offset") if offset else 0)
 
 
 @handles("ReverseV2", to="Slice")
-def reverse(node: Node, emit: Emitter) -> Results:
+def reverse(node: Node, emit: AscendEmitter) -> Tensor:
     """ReverseV2(x, axis)."""
     x, given = node.take(2)
-    axes = sorted({x.axis(axis) for axis in given.integers("axis")})
-    if not axes:
-        return (x,)
-    count = len(axes)
-    bounds = (emit.constant(v) for v in ([-1] * count, [-(2**62)] * count, axes, [-1] * count))
-    return (emit.op("Slice", x, *bounds, shape=x.shape),)
+    return slicing.reversed_along(emit, x, sorted({x.axis(axis) for axis in given.integers("axis")}))
 
 
 @handles("BroadcastTo", "Expand", to="Expand")
-def broadcast_to(node: Node, emit: Emitter) -> Results:
+def broadcast_to(node: Node, emit: AscendEmitter) -> Tensor:
     """BroadcastTo(x, shape), Expand(x, shape)."""
     x, shape = node.take(2)
     known = node.results[0].shape if node.results else None
@@ -319,11 +270,11 @@ def broadcast_to(node: Node, emit: Emitter) -> Results:
         if known is not None and known != dims:
             raise Unsupported(f"{x} is not broadcast to {list(dims)}")
     wide = emit.op("Expand", emit.wide(x), emit.cast(shape, TensorProto.INT64), shape=known)
-    return (emit.cast(wide, x.dtype),)
+    return emit.cast(wide, x.dtype)
 
 
 @handles("PadV3", to="Pad", notes="constant mode with paddings that are a constant")
-def pad(node: Node, emit: Emitter) -> Results:
+def pad(node: Node, emit: AscendEmitter) -> Tensor:
     """PadV3(x, paddings, constant_values | mode)."""
     x, paddings, *value = node.take(2, 3)
     if node.attributes.get("mode", "constant") not in ("constant", ""):
@@ -340,4 +291,4 @@ def pad(node: Node, emit: Emitter) -> Results:
     pads = emit.constant([before for before, _ in pairs] + [after for _, after in pairs])
     wide = emit.wide(x)
     fill = [emit.reshape(emit.cast(value[0], wide.dtype), [])] if value else []
-    return (emit.cast(emit.op("Pad", wide, pads, *fill, shape=shape), x.dtype),)
+    return emit.cast(emit.op("Pad", wide, pads, *fill, shape=shape), x.dtype)

@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import rms_normalized, rotated_by_halves, scaled_masked_softmax, swapped
 from onnx_sparse.converters.ascend.dtypes import ACL
-from onnx_sparse.converters.ascend.emitter import Emitter
+from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.quantization import dequantization_scale, dynamic_symmetric, integer_matmul
 from onnx_sparse.converters.errors import Unsupported
@@ -14,14 +14,14 @@ from onnx_sparse.converters.tensor import Tensor
 
 
 @handles("RotaryMul", to="Split, Neg, Concat, Mul, Add")
-def rotary_mul(node: Node, emit: Emitter) -> Results:
+def rotary_mul(node: Node, emit: AscendEmitter) -> Tensor:
     """RotaryMul(x, r1, r2): x * r1 + rotated(x) * r2, by halves of the last axis."""
-    return (emit.in_float32(lambda x, cos, sin: rotated_by_halves(emit, x, cos, sin), *node.take(3)),)
+    return emit.in_float32(lambda x, cos, sin: rotated_by_halves(emit, x, cos, sin), *node.take(3))
 
 
 # cos and sin broadcast in every layout.
 @handles("ApplyRotaryPosEmb", to="Split, Neg, Concat, Mul, Add", notes="rotary_mode half", ignored=("layout",))
-def apply_rotary_pos_emb(node: Node, emit: Emitter) -> Results:
+def apply_rotary_pos_emb(node: Node, emit: AscendEmitter) -> Results:
     """ApplyRotaryPosEmb(query, key, cos, sin | layout, rotary_mode)."""
     query, key, cos, sin = node.take(4)
     mode = node.attributes.get("rotary_mode", "half")
@@ -33,15 +33,15 @@ def apply_rotary_pos_emb(node: Node, emit: Emitter) -> Results:
 
 
 @handles("ScaledMaskedSoftmax", to="Mul, Where, Softmax")
-def scaled_masked(node: Node, emit: Emitter) -> Results:
+def scaled_masked(node: Node, emit: AscendEmitter) -> Tensor:
     """ScaledMaskedSoftmax(x, mask | scale, fixed_triu_mask)."""
     (x,), (mask,) = node.optional(1, 2)
     scale, triangle = node.number("scale", 1.0), node.flag("fixed_triu_mask")
-    return (scaled_masked_softmax(emit, x, mask, scale, upper_triangle=triangle),)
+    return scaled_masked_softmax(emit, x, mask, scale, upper_triangle=triangle)
 
 
 @handles("AddRmsNorm", to="Add, Mul, ReduceMean, Sqrt, Div")
-def add_rms_norm(node: Node, emit: Emitter) -> Results:
+def add_rms_norm(node: Node, emit: AscendEmitter) -> Results:
     """AddRmsNorm(x1, x2, gamma | epsilon): y, 1 / root in float32, and x1 + x2."""
     x, residual, gamma = node.take(3)
     total = emit.op("Add", emit.cast(x, TensorProto.FLOAT), emit.cast(residual, TensorProto.FLOAT))
@@ -51,7 +51,7 @@ def add_rms_norm(node: Node, emit: Emitter) -> Results:
 
 
 @handles("DynamicQuant", to="Abs, ReduceMax, Div, Round", notes="to int8, without groups")
-def dynamic_quant(node: Node, emit: Emitter) -> Results:
+def dynamic_quant(node: Node, emit: AscendEmitter) -> Results:
     """DynamicQuant(x, smooth_scales): int8 rows, and the scale of each."""
     (x,), (smooth, groups) = node.optional(1, 3)
     if groups is not None or node.integer("dst_type", 2) != 2:
@@ -63,7 +63,7 @@ def dynamic_quant(node: Node, emit: Emitter) -> Results:
 
 
 @handles("QuantBatchMatmulV3", to="MatMul, Add, Mul", notes="int8 to float16, bfloat16 or int32, without an offset")
-def quant_batch_matmul(node: Node, emit: Emitter) -> Results:
+def quant_batch_matmul(node: Node, emit: AscendEmitter) -> Tensor:
     """QuantBatchMatmulV3(x1, x2, scale, offset, bias, pertoken_scale | dtype, transpose_x1, transpose_x2)."""
     (x, weight, scale), (offset, bias, per_token) = node.optional(3, 6)
     if offset is not None:
@@ -77,7 +77,7 @@ def quant_batch_matmul(node: Node, emit: Emitter) -> Results:
     if bias is not None and late is None:
         total = emit.op("Add", total, bias)
     if number == 3:
-        return (total,)
+        return total
     wide = emit.cast(scale, TensorProto.FLOAT) if scale.dtype == TensorProto.BFLOAT16 else scale
     y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), dequantization_scale(emit, wide))
     if per_token is not None:
@@ -85,4 +85,4 @@ def quant_batch_matmul(node: Node, emit: Emitter) -> Results:
         y = emit.op("Mul", y, emit.reshape(own, [*own.dims, 1]))
     if late is not None:
         y = emit.op("Add", y, emit.cast(late, TensorProto.FLOAT))
-    return (emit.cast(y, ACL[number]),)
+    return emit.cast(y, ACL[number])

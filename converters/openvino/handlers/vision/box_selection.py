@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32, _I64, _BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 _LOWEST = float(np.finfo(np.float32).min)
@@ -56,12 +56,12 @@ class Chosen:
     counts: Tensor
 
 
-def nothing(emit: Emitter) -> Tensor:
+def nothing(emit: InferringEmitter) -> Tensor:
     """The score of what is not chosen."""
     return emit.constant(-np.inf, _F32)
 
 
-def without_background(node: Node, emit: Emitter, scores: Tensor, is_candidate: Tensor) -> Tensor:
+def without_background(node: Node, emit: InferringEmitter, scores: Tensor, is_candidate: Tensor) -> Tensor:
     """Scores, and -inf where `is_candidate` is false or the class is `background_class`."""
     classes = emit.op("Range", emit.constant(0), _scalar(emit, emit.shape_of(scores, 1, 2)), emit.constant(1))
     is_background = emit.op("Equal", classes, emit.constant(node.integer("background_class", -1)))
@@ -70,7 +70,7 @@ def without_background(node: Node, emit: Emitter, scores: Tensor, is_candidate: 
     return emit.op("Where", kept, scores, nothing(emit))
 
 
-def most_of(emit: Emitter, scores: Tensor, limit: int) -> Tensor:
+def most_of(emit: InferringEmitter, scores: Tensor, limit: int) -> Tensor:
     """The largest number of candidates in a row of the last axis, at most `limit` if that is not negative; [1]."""
     found = emit.int64(emit.op("Greater", scores, nothing(emit)))
     counts = emit.op("Reshape", emit.op("ReduceSum", found, emit.constant([-1]), keepdims=0), emit.constant([-1]))
@@ -78,7 +78,7 @@ def most_of(emit: Emitter, scores: Tensor, limit: int) -> Tensor:
     return most if limit < 0 else emit.op("Min", most, emit.constant([limit]))
 
 
-def best_of_each(emit: Emitter, scores: Tensor, limit: int) -> Tensor:
+def best_of_each(emit: InferringEmitter, scores: Tensor, limit: int) -> Tensor:
     """Scores, and -inf for all but the `limit` best of each row of the last axis; -1 is no limit."""
     if limit < 0:
         return scores
@@ -87,7 +87,9 @@ def best_of_each(emit: Emitter, scores: Tensor, limit: int) -> Tensor:
     return emit.op("ScatterElements", empty, places, values, axis=-1)
 
 
-def candidates(emit: Emitter, boxes: Tensor, scores: Tensor, limit: int, *, by_class: bool = False) -> Candidates:
+def candidates(
+    emit: InferringEmitter, boxes: Tensor, scores: Tensor, limit: int, *, by_class: bool = False
+) -> Candidates:
     """The candidates of each class of each image, at most `limit` if that is not negative.
 
     Args:
@@ -108,7 +110,7 @@ def candidates(emit: Emitter, boxes: Tensor, scores: Tensor, limit: int, *, by_c
     return Candidates(rows, values, places, emit.op("GatherND", boxes, at))
 
 
-def put_back(emit: Emitter, found: Candidates, kept: Tensor, scores: Tensor) -> Tensor:
+def put_back(emit: InferringEmitter, found: Candidates, kept: Tensor, scores: Tensor) -> Tensor:
     """What is kept of candidates, [rows, boxes], in the shape of the scores."""
     places = emit.op("Unsqueeze", found.places, emit.constant([2]))
     size = emit.op("Concat", emit.shape_of(found.places), emit.constant([2]), axis=0)
@@ -118,7 +120,7 @@ def put_back(emit: Emitter, found: Candidates, kept: Tensor, scores: Tensor) -> 
 
 
 def suppressed(
-    emit: Emitter, boxes: Tensor, scores: Tensor, threshold: float, *, also_at: bool, offset: float = 0.0
+    emit: InferringEmitter, boxes: Tensor, scores: Tensor, threshold: float, *, also_at: bool, offset: float = 0.0
 ) -> Tensor:
     """The scores that are left where a box gives way to better ones that overlap it.
 
@@ -151,11 +153,11 @@ def suppressed(
 
 #: Given (emitter, the best box of each row [rows, 1, ..], all boxes [rows, boxes, ..], the states): which boxes lose
 #: [rows, boxes], and the next states.
-Rule = Callable[[Emitter, Tensor, Tensor, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
+Rule = Callable[[InferringEmitter, Tensor, Tensor, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
 
 
 def suppressed_in_rounds(
-    emit: Emitter, found: Candidates, rounds: Tensor, states: Sequence[Tensor], rule: Rule
+    emit: InferringEmitter, found: Candidates, rounds: Tensor, states: Sequence[Tensor], rule: Rule
 ) -> Tensor:
     """The scores of candidates that are left when the best one of each row, round by round, suppresses others.
 
@@ -198,13 +200,13 @@ def suppressed_in_rounds(
     return made[1]
 
 
-def _is_any(emit: Emitter, scores: Tensor) -> Tensor:
+def _is_any(emit: InferringEmitter, scores: Tensor) -> Tensor:
     """Whether there is a candidate."""
     found = emit.int64(emit.op("Greater", scores, nothing(emit)))
     return emit.op("Greater", emit.op("ReduceSum", found, keepdims=0), emit.constant(0))
 
 
-def choose(emit: Emitter, scores: Tensor, keep: int, order: str, *, across: bool) -> Chosen:
+def choose(emit: InferringEmitter, scores: Tensor, keep: int, order: str, *, across: bool) -> Chosen:
     """The best boxes of each image.
 
     Args:
@@ -239,10 +241,10 @@ def choose(emit: Emitter, scores: Tensor, keep: int, order: str, *, across: bool
     return Chosen(image, label, box, score, counts)
 
 
-def span(emit: Emitter, start: int, end: int, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+def span(emit: InferringEmitter, start: int, end: int, axis: int) -> tuple[Tensor, Tensor, Tensor]:
     """The inputs of a Slice along one axis."""
     return emit.constant([start]), emit.constant([end]), emit.constant([axis])
 
 
-def _scalar(emit: Emitter, vector: Tensor) -> Tensor:
+def _scalar(emit: InferringEmitter, vector: Tensor) -> Tensor:
     return emit.op("Squeeze", vector, emit.constant([0]))

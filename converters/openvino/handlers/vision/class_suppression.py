@@ -8,7 +8,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.box_selection import (
     Chosen,
@@ -23,6 +22,7 @@ from onnx_sparse.converters.openvino.handlers.vision.box_selection import (
 )
 from onnx_sparse.converters.openvino.handlers.vision.boxes import Box, overlap
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32, _F64 = TensorProto.FLOAT, TensorProto.DOUBLE
 _ORDERS = ("none", "score", "classid")
@@ -33,7 +33,7 @@ _ORDERS = ("none", "score", "classid")
     to="TopK, GatherND, ScatterND",
     notes="Without sort_result_across_batch, the boxes of an image are sorted by score, as OpenVINO's kernels do.",
 )
-def matrix_nms(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def matrix_nms(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """MatrixNms-8: (boxes [images, boxes, 4], scores [images, classes, boxes]).
 
     Returns the chosen boxes as (class, score, corners), their places in all images' boxes, and how many each image has.
@@ -76,7 +76,7 @@ def matrix_nms(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("MulticlassNms-8", "MulticlassNms-9", to="NonMaxSuppression, TopK, or Loop")
-def multiclass_nms(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def multiclass_nms(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """MulticlassNms-8 and MulticlassNms-9: (boxes, scores, and if each class has boxes of its own, their numbers).
 
     The boxes are [images, boxes, 4] and the scores [images, classes, boxes]; or [classes, boxes, 4] and
@@ -100,7 +100,7 @@ def multiclass_nms(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         overlaps = emit.op("Expand", emit.constant(-np.inf, _F32), emit.shape_of(found.scores))
 
         def rule(
-            inner: Emitter, best: Tensor, boxes: Tensor, states: Sequence[Tensor]
+            inner: InferringEmitter, best: Tensor, boxes: Tensor, states: Sequence[Tensor]
         ) -> tuple[Tensor, Sequence[Tensor]]:
             limit, most = states
             if adapts:
@@ -119,7 +119,7 @@ def multiclass_nms(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _results(emit, boxes, chosen, by_class=by_class)
 
 
-def _by_image(emit: Emitter, scores: Tensor, numbers: Tensor) -> Tensor:
+def _by_image(emit: InferringEmitter, scores: Tensor, numbers: Tensor) -> Tensor:
     """Scores [images, classes, boxes] of scores [classes, boxes]; -inf for boxes of other images."""
     numbers = emit.op("Max", numbers, emit.constant([0]))
     ends = emit.op("CumSum", numbers, emit.constant(0))
@@ -130,7 +130,7 @@ def _by_image(emit: Emitter, scores: Tensor, numbers: Tensor) -> Tensor:
     return emit.op("Where", is_of, emit.op("Unsqueeze", scores, emit.constant([0])), nothing(emit))
 
 
-def _results(emit: Emitter, boxes: Tensor, chosen: Chosen, *, by_class: bool = False) -> tuple[Tensor, ...]:
+def _results(emit: InferringEmitter, boxes: Tensor, chosen: Chosen, *, by_class: bool = False) -> tuple[Tensor, ...]:
     axis = emit.constant([1])
     owner = chosen.classes if by_class else chosen.images
     at = [emit.op("Unsqueeze", t, axis) for t in (owner, chosen.places)]

@@ -6,10 +6,10 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import window
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 
 _F32 = TensorProto.FLOAT
 

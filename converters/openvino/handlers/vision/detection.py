@@ -7,9 +7,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.sampling import unless_finite
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 
 
 @handles("NonMaxSuppression-5", "NonMaxSuppression-9", to="NonMaxSuppression, TopK", notes="soft_nms_sigma must be 0.")

@@ -8,10 +8,10 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.box_selection import best_of_each, span, suppressed
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32 = TensorProto.FLOAT
 #: After all places.
@@ -35,7 +35,7 @@ class _Sizes:
     notes="Of equal scores of one box, the lower class is kept at the limit of keep_top_k.",
     ignored=("num_classes",),  # OpenVINO refuses scores of another number of classes
 )
-def detection_output(node: Node, emit: Emitter) -> Tensor:
+def detection_output(node: Node, emit: InferringEmitter) -> Tensor:
     """DetectionOutput: (locations, scores, priors, and of a first stage scores and locations) to [1, 1, rows, 7].
 
     A row is the image, the class, the score and the box. The rows of an image are by class, and then by score; after
@@ -58,7 +58,7 @@ def detection_output(node: Node, emit: Emitter) -> Tensor:
     return _rows(node, emit, boxes, _suppressed(node, emit, boxes, scores, sizes), sizes)
 
 
-def _boxes(node: Node, emit: Emitter, priors: Tensor, width: int, sizes: _Sizes) -> Tensor:
+def _boxes(node: Node, emit: InferringEmitter, priors: Tensor, width: int, sizes: _Sizes) -> Tensor:
     """The decoded boxes [images, classes, priors, 4]."""
     shape = emit.op("Concat", emit.constant([0, -1]), sizes.priors, emit.constant([width]), axis=0)
     given = emit.op("Slice", emit.op("Reshape", priors, shape), *span(emit, width - 4, width, 3))
@@ -79,12 +79,12 @@ def _boxes(node: Node, emit: Emitter, priors: Tensor, width: int, sizes: _Sizes)
     return emit.op("Expand", by_class, emit.op("Concat", sizes.images, sizes.classes, emit.constant([1, 1]), axis=0))
 
 
-def _located(emit: Emitter, locations: Tensor, sizes: _Sizes) -> Tensor:
+def _located(emit: InferringEmitter, locations: Tensor, sizes: _Sizes) -> Tensor:
     shape = emit.op("Concat", sizes.images, sizes.priors, sizes.boxes, emit.constant([4]), axis=0)
     return emit.op("Reshape", emit.cast(locations, _F32), shape)
 
 
-def _decoded(node: Node, emit: Emitter, priors: Tensor, variance: Tensor | None, location: Tensor) -> Tensor:
+def _decoded(node: Node, emit: InferringEmitter, priors: Tensor, variance: Tensor | None, location: Tensor) -> Tensor:
     """Boxes [images, priors, boxes, 4] of corners, and of what a network says of their places."""
     if not node.flag("normalized", False):
         height, width = (float(node.integer(key, 1)) for key in ("input_height", "input_width"))
@@ -104,11 +104,11 @@ def _decoded(node: Node, emit: Emitter, priors: Tensor, variance: Tensor | None,
     return _clipped(emit, made) if node.flag("clip_before_nms", False) else made
 
 
-def _clipped(emit: Emitter, boxes: Tensor) -> Tensor:
+def _clipped(emit: InferringEmitter, boxes: Tensor) -> Tensor:
     return emit.op("Max", emit.like(0, boxes), emit.op("Min", emit.like(1, boxes), boxes))
 
 
-def _candidates(node: Node, emit: Emitter, priors: Tensor, width: int, sizes: _Sizes) -> Tensor:
+def _candidates(node: Node, emit: InferringEmitter, priors: Tensor, width: int, sizes: _Sizes) -> Tensor:
     """The scores [images, classes, priors] of what is to be suppressed by each other; -inf is none."""
     by_prior = emit.op("Concat", sizes.images, sizes.priors, emit.constant([-1]), axis=0)
     scores = emit.op("Reshape", emit.cast(node[1], _F32), by_prior)
@@ -145,7 +145,7 @@ def _candidates(node: Node, emit: Emitter, priors: Tensor, width: int, sizes: _S
     return scores if top == -1 else _best(emit, scores, top, sizes, of_all_classes=is_one_class)
 
 
-def _best(emit: Emitter, scores: Tensor, top: int, sizes: _Sizes, *, of_all_classes: bool) -> Tensor:
+def _best(emit: InferringEmitter, scores: Tensor, top: int, sizes: _Sizes, *, of_all_classes: bool) -> Tensor:
     """The highest scores of each class, or of an image; the others are -inf."""
     if not of_all_classes:
         return best_of_each(emit, scores, top)
@@ -153,7 +153,7 @@ def _best(emit: Emitter, scores: Tensor, top: int, sizes: _Sizes, *, of_all_clas
     return emit.op("Reshape", best_of_each(emit, flat, top), emit.shape_of(scores))
 
 
-def _suppressed(node: Node, emit: Emitter, boxes: Tensor, scores: Tensor, sizes: _Sizes) -> Tensor:
+def _suppressed(node: Node, emit: InferringEmitter, boxes: Tensor, scores: Tensor, sizes: _Sizes) -> Tensor:
     """The scores [images, priors, classes] that are left; -inf is none."""
     threshold = node.number("nms_threshold")
     if not 0 <= threshold <= 1:
@@ -165,7 +165,7 @@ def _suppressed(node: Node, emit: Emitter, boxes: Tensor, scores: Tensor, sizes:
     return emit.op("Transpose", emit.op("Reshape", left, emit.shape_of(scores)), perm=[0, 2, 1])
 
 
-def _rows(node: Node, emit: Emitter, boxes: Tensor, scores: Tensor, sizes: _Sizes) -> Tensor:
+def _rows(node: Node, emit: InferringEmitter, boxes: Tensor, scores: Tensor, sizes: _Sizes) -> Tensor:
     """The best of each image, by class, and then by score."""
     keep, top = node.integers("keep_top_k")[0], node.integer("top_k", -1)
     if keep == 0 or keep < -1:

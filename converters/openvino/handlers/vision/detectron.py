@@ -8,7 +8,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.box_selection import (
     candidates,
@@ -19,6 +18,7 @@ from onnx_sparse.converters.openvino.handlers.vision.box_selection import (
 )
 from onnx_sparse.converters.openvino.handlers.vision.boxes import Box, overlap
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32, _I64 = TensorProto.FLOAT, TensorProto.INT64
 #: More classes than any model has.
@@ -30,7 +30,7 @@ _TOO_MANY = 2**16
     to="TopK, Gather",
     notes="Of equal chances, the first comes first; the rows after the last box are 0.",
 )
-def top_k_rois(node: Node, emit: Emitter) -> Tensor:
+def top_k_rois(node: Node, emit: InferringEmitter) -> Tensor:
     """ExperimentalDetectronTopKROIs-6: the `max_rois` most likely of boxes [boxes, 4] with chances [boxes]."""
     boxes, chances = node.ranked(0, 2, 2), node.ranked(1, 1, 1)
     most = node.integer("max_rois", 0)
@@ -46,7 +46,7 @@ def top_k_rois(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ExperimentalDetectronPriorGridGenerator-6", to="Range, Add")
-def prior_grid(node: Node, emit: Emitter) -> Tensor:
+def prior_grid(node: Node, emit: InferringEmitter) -> Tensor:
     """ExperimentalDetectronPriorGridGenerator-6: boxes [priors, 4] around the center of every cell of a feature map.
 
     The sizes of the cells are the strides, or those by which the map divides the image.
@@ -80,7 +80,7 @@ def prior_grid(node: Node, emit: Emitter) -> Tensor:
     notes="score_threshold must not be negative. Of equal scores of one box, the lower class comes first.",
     ignored=("3", "class_agnostic_box_regression"),  # which OpenVINO's kernels do not read
 )
-def detection_output(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def detection_output(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """ExperimentalDetectronDetectionOutput-6: (boxes [boxes, 4], moves [boxes, classes * 4], scores, image size).
 
     Returns the corners, classes and scores of `max_detections_per_image` boxes, which are 0 behind the last box. They
@@ -110,7 +110,9 @@ def detection_output(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     found = candidates(emit, emit.op("Transpose", boxes, perm=[1, 0, 2]), image, -1, by_class=True)
     limit = emit.constant(node.number("nms_threshold"), _F32)
 
-    def rule(inner: Emitter, box: Tensor, others: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    def rule(
+        inner: InferringEmitter, box: Tensor, others: Tensor, states: Sequence[Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor]]:
         common = overlap(inner, Box.of(inner, others), Box.of(inner, box), 1.0, touching=True)
         return inner.op("Less", limit, common), []
 
@@ -119,7 +121,7 @@ def detection_output(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _best(node, emit, boxes, emit.op("Squeeze", kept, emit.constant([0])), most)
 
 
-def _moved(node: Node, emit: Emitter, boxes: Tensor, moves: Tensor) -> Tensor:
+def _moved(node: Node, emit: InferringEmitter, boxes: Tensor, moves: Tensor) -> Tensor:
     """The boxes [boxes, classes, 4] that boxes [boxes, 4] become by moves [boxes, classes, 4]."""
     weights = node.numbers("deltas_weights")
     if len(weights) != 4 or not all(weights) or not np.isfinite(weights).all():
@@ -138,7 +140,7 @@ def _moved(node: Node, emit: Emitter, boxes: Tensor, moves: Tensor) -> Tensor:
     return emit.op("Max", emit.op("Concat", first, last, axis=2), zero)
 
 
-def _best(node: Node, emit: Emitter, boxes: Tensor, kept: Tensor, most: int) -> tuple[Tensor, ...]:
+def _best(node: Node, emit: InferringEmitter, boxes: Tensor, kept: Tensor, most: int) -> tuple[Tensor, ...]:
     """The outputs, of boxes [boxes, classes, 4] and of the scores that are left of them, [classes, boxes]."""
     classes, first = emit.shape_of(kept, 0, 1), emit.constant([0])
     # Equal scores are in the order of boxes.
@@ -162,5 +164,5 @@ def _best(node: Node, emit: Emitter, boxes: Tensor, kept: Tensor, most: int) -> 
     return tuple(made)
 
 
-def _size(emit: Emitter, tensor: Tensor, axis: int) -> Tensor:
+def _size(emit: InferringEmitter, tensor: Tensor, axis: int) -> Tensor:
     return emit.op("Squeeze", emit.shape_of(tensor, axis, axis + 1), emit.constant([0]))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.box_selection import Candidates, nothing, suppressed_in_rounds
 from onnx_sparse.converters.openvino.handlers.vision.boxes import Box, overlap
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32, _I64 = TensorProto.FLOAT, TensorProto.INT64
 #: A box grows by no more than this, as a logarithm.
@@ -40,7 +40,7 @@ class _Kept:
 
 
 @handles("GenerateProposals-9", to="TopK, Loop", notes=f"nms_eta must be 1. {_NOTES}")
-def generate_proposals(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def generate_proposals(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """GenerateProposals-9: (image sizes [images, 3 or 4], anchors [height, width, anchors, 4], moves, scores).
 
     Returns the boxes of all images, one after the other, their scores, and how many each image has.
@@ -65,7 +65,7 @@ def generate_proposals(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("ExperimentalDetectronGenerateProposalsSingleImage-6", to="TopK, Loop", notes=_NOTES)
-def generate_proposals_of_one_image(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def generate_proposals_of_one_image(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """ExperimentalDetectronGenerateProposalsSingleImage-6: (image size [3], anchors [.., 4], moves, scores).
 
     Returns `post_nms_count` boxes and scores, which are 0 behind the last box. Boxes that are too small have score 0.
@@ -97,7 +97,7 @@ def generate_proposals_of_one_image(node: Node, emit: Emitter) -> tuple[Tensor, 
 
 def _kept(
     node: Node,
-    emit: Emitter,
+    emit: InferringEmitter,
     image: _Image,
     anchors: Tensor,
     moves: Tensor,
@@ -138,7 +138,9 @@ def _kept(
         values = emit.op("Where", is_large, values, nothing(emit))
     limit = emit.constant(node.number("nms_threshold"), _F32)
 
-    def rule(inner: Emitter, box: Tensor, others: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    def rule(
+        inner: InferringEmitter, box: Tensor, others: Tensor, states: Sequence[Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor]]:
         more = 0.0 if is_single else offset
         common = overlap(inner, Box.of(inner, others), Box.of(inner, box), more, touching=True)
         return inner.op("Less", limit, common), []
@@ -147,7 +149,9 @@ def _kept(
     return _Kept(best, suppressed_in_rounds(emit, found, emit.constant(most), [], rule))
 
 
-def _moved(emit: Emitter, image: _Image, anchors: Tensor, moves: Tensor, offset: float) -> tuple[Tensor, Tensor]:
+def _moved(
+    emit: InferringEmitter, image: _Image, anchors: Tensor, moves: Tensor, offset: float
+) -> tuple[Tensor, Tensor]:
     """The boxes [images, height, width, anchors, 4], and whether they are large enough."""
     split = emit.op("Concat", emit.shape_of(moves, 0, 1), emit.shape_of(anchors, 2, 4), emit.shape_of(moves, 2, 4),
                     axis=0)  # fmt: skip

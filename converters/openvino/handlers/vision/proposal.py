@@ -9,11 +9,11 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.box_selection import Candidates, nothing, suppressed_in_rounds
 from onnx_sparse.converters.openvino.handlers.vision.boxes import Box, overlap
 from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32, _I64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -32,7 +32,7 @@ class _Image:
 
 
 @handles("Proposal-1", "Proposal-4", to="TopK, Loop", notes="Of equal scores, the first in the image comes first.")
-def proposal(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def proposal(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Proposal-1 and Proposal-4: (chances [batch, 2 * anchors, height, width], moves [batch, 4 * ..], image size).
 
     Returns for each image `post_nms_topn` rows of its number and a box, and their chances. Behind the last box are
@@ -52,7 +52,9 @@ def proposal(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     best = emit.op("GatherND", boxes, emit.op("Unsqueeze", places, emit.constant([2])), batch_dims=1)
     limit = emit.constant(node.number("nms_thresh"), _F32)
 
-    def rule(inner: Emitter, box: Tensor, others: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    def rule(
+        inner: InferringEmitter, box: Tensor, others: Tensor, states: Sequence[Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor]]:
         common = overlap(inner, Box.of(inner, others), Box.of(inner, box), offset, touching=True)
         return inner.op("Less", limit, common), []
 
@@ -80,7 +82,9 @@ def _anchors(node: Node, offset: float, *, is_swapped: bool) -> Array:
     return made - base * half if is_swapped else made
 
 
-def _moved(node: Node, emit: Emitter, image: _Image, offset: float, *, is_swapped: bool) -> tuple[Tensor, Tensor]:
+def _moved(
+    node: Node, emit: InferringEmitter, image: _Image, offset: float, *, is_swapped: bool
+) -> tuple[Tensor, Tensor]:
     """The boxes [batch, cells * anchors, 4] and their chances, which are 0 for small boxes."""
     chances, moves = (emit.cast(node[k], _F32) for k in (0, 1))
     anchors = _anchors(node, offset, is_swapped=is_swapped)
@@ -130,7 +134,9 @@ def _moved(node: Node, emit: Emitter, image: _Image, offset: float, *, is_swappe
     return boxes, emit.op("Reshape", score, emit.op("Concat", batch, count, axis=0), allowzero=1)
 
 
-def _rows(node: Node, emit: Emitter, image: _Image, kept: Tensor, boxes: Tensor, most: int) -> tuple[Tensor, Tensor]:
+def _rows(
+    node: Node, emit: InferringEmitter, image: _Image, kept: Tensor, boxes: Tensor, most: int
+) -> tuple[Tensor, Tensor]:
     """The rows of what is kept, and its chances."""
     count = emit.op("Min", emit.shape_of(kept, 1, 2), emit.constant([most]))
     values, places = emit.node("TopK", [kept, count], [_F32, _I64])
@@ -156,9 +162,9 @@ def _rows(node: Node, emit: Emitter, image: _Image, kept: Tensor, boxes: Tensor,
     return emit.op("Concat", *columns, axis=1), emit.op("Reshape", full[4], emit.constant([-1]))
 
 
-def _longer(emit: Emitter, size: Tensor, offset: float) -> Tensor:
+def _longer(emit: InferringEmitter, size: Tensor, offset: float) -> Tensor:
     return emit.op("Add", size, emit.like(offset, size)) if offset else size
 
 
-def _clipped(emit: Emitter, value: Tensor, end: Tensor) -> Tensor:
+def _clipped(emit: InferringEmitter, value: Tensor, end: Tensor) -> Tensor:
     return emit.op("Max", emit.like(0, value), emit.op("Min", value, end))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 
 _F32 = TensorProto.FLOAT
 #: More parts of a region, or points of a part, than any model has.

@@ -8,7 +8,6 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.region_samples import (
     COLUMNS,
@@ -25,6 +24,7 @@ from onnx_sparse.converters.openvino.handlers.vision.region_samples import (
     spread,
 )
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 
 _F32 = TensorProto.FLOAT
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.region_samples import (
     COLUMNS,
@@ -21,6 +20,7 @@ from onnx_sparse.converters.openvino.handlers.vision.region_samples import (
     spread,
 )
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering.rounding import half_away
 
 _F32 = TensorProto.FLOAT

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.openvino.emitter import Emitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.box_selection import (
     candidates,
@@ -16,6 +15,7 @@ from onnx_sparse.converters.openvino.handlers.vision.box_selection import (
     suppressed_in_rounds,
 )
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _F32, _F64, _I64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 #: The part of the areas of two boxes up to which what they have in common is rounding: they only touch.
@@ -23,7 +23,7 @@ _ROUNDING = 1e-12
 
 
 @handles("NMSRotated-13", to="TopK, Loop")
-def nms_rotated(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def nms_rotated(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """NMSRotated-13: (boxes [images, boxes, (center, width, height, angle)], scores, most per class, IoU, score).
 
     Returns the chosen boxes as (image, class, box), the same with scores for boxes, and their number. With
@@ -35,7 +35,9 @@ def nms_rotated(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     likely = emit.op("Where", emit.op("Greater", scores, least), scores, nothing(emit))
     found = candidates(emit, _turned(node, emit, boxes), likely, -1)
 
-    def rule(inner: Emitter, box: Tensor, others: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    def rule(
+        inner: InferringEmitter, box: Tensor, others: Tensor, states: Sequence[Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor]]:
         return inner.op("Greater", _overlap(inner, _Turned.of(inner, box), _Turned.of(inner, others)), limit), []
 
     kept = put_back(emit, found, suppressed_in_rounds(emit, found, most, [], rule), likely)
@@ -52,7 +54,7 @@ def nms_rotated(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return chosen, emit.op("Concat", emit.cast(owner, _F32), columns[1], axis=1), count
 
 
-def _turned(node: Node, emit: Emitter, boxes: Tensor) -> Tensor:
+def _turned(node: Node, emit: InferringEmitter, boxes: Tensor) -> Tensor:
     """The numbers of `_Turned` in the last axis, [images, boxes, 7], of boxes [images, boxes, 5]."""
     exact = emit.cast(boxes, _F64)
     x, y, width, height, angle = (emit.op("Gather", exact, emit.constant([k]), axis=2) for k in range(5))
@@ -77,12 +79,12 @@ class _Turned:
     area: Tensor
 
     @classmethod
-    def of(cls, emit: Emitter, numbers: Tensor) -> _Turned:
+    def of(cls, emit: InferringEmitter, numbers: Tensor) -> _Turned:
         """The boxes [rows, boxes, 1] of [rows, boxes, 7]."""
         return cls(*(emit.op("Gather", numbers, emit.constant([k]), axis=2) for k in range(7)))
 
 
-def _overlap(emit: Emitter, one: _Turned, other: _Turned) -> Tensor:
+def _overlap(emit: InferringEmitter, one: _Turned, other: _Turned) -> Tensor:
     """What two boxes have in common as a part of what both cover, [rows, boxes]; 0 if one has no area."""
     zero = emit.constant(0, _F64)
     common = _common_area(emit, one, other)
@@ -95,7 +97,7 @@ def _overlap(emit: Emitter, one: _Turned, other: _Turned) -> Tensor:
     return emit.cast(emit.op("Where", is_flat, zero, ratio), _F32)
 
 
-def _common_area(emit: Emitter, one: _Turned, other: _Turned) -> Tensor:
+def _common_area(emit: InferringEmitter, one: _Turned, other: _Turned) -> Tensor:
     """The area that two boxes have in common.
 
     In the axes of `one`, it is the integral, over the width of `one`, of the height between the upper and the lower
@@ -114,7 +116,7 @@ def _common_area(emit: Emitter, one: _Turned, other: _Turned) -> Tensor:
     return emit.op("Abs", total)
 
 
-def _corners(emit: Emitter, one: _Turned, other: _Turned) -> tuple[Tensor, Tensor]:
+def _corners(emit: InferringEmitter, one: _Turned, other: _Turned) -> tuple[Tensor, Tensor]:
     """The corners of `other`, one after the other, in the axes of `one`: their x and y, each [rows, boxes, 4]."""
 
     def turned(x: Tensor, y: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,18 +134,18 @@ def _corners(emit: Emitter, one: _Turned, other: _Turned) -> tuple[Tensor, Tenso
     return x, y
 
 
-def _cut(emit: Emitter, numbers: Tensor, limit: Tensor) -> Tensor:
+def _cut(emit: InferringEmitter, numbers: Tensor, limit: Tensor) -> Tensor:
     return emit.op("Max", emit.op("Min", numbers, limit), emit.op("Neg", limit))
 
 
-def _part(emit: Emitter, distance: Tensor, length: Tensor) -> Tensor:
+def _part(emit: InferringEmitter, distance: Tensor, length: Tensor) -> Tensor:
     """A distance as a part of a length, from 0 to 1; any for a length of 0."""
     zero, one = emit.constant(0, _F64), emit.constant(1, _F64)
     whole = emit.op("Where", emit.op("Equal", length, zero), one, length)
     return emit.op("Max", emit.op("Min", emit.op("Div", distance, whole), one), zero)
 
 
-def _mean_cut(emit: Emitter, start: Tensor, end: Tensor, limit: Tensor) -> Tensor:
+def _mean_cut(emit: InferringEmitter, start: Tensor, end: Tensor, limit: Tensor) -> Tensor:
     """The mean of numbers that go from `start` to `end`, cut to the limit on both sides."""
     length = emit.op("Sub", end, start)
     crossings = [_part(emit, emit.op("Sub", edge, start), length) for edge in (emit.op("Neg", limit), limit)]

@@ -11,7 +11,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.images.layouts import Layout
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -19,7 +19,7 @@ _FLOATS = ("float16", "bfloat16", "float")
 
 
 @handles("Conv2D", "Conv3D", inputs=("input", "filter"), to="Conv", dtypes=_FLOATS, ignored=("use_cudnn_on_gpu",))
-def convolution(node: Node, emit: Emitter) -> Tensor:
+def convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """A convolution with strides, dilations and groups; the groups are those of the filter."""
     x, weight = node["input"], node["filter"]
     if x.dtype not in FLOATS:  # which wrap in TensorFlow, and would be floats here
@@ -40,7 +40,7 @@ def convolution(node: Node, emit: Emitter) -> Tensor:
     return layout.last(emit.op("Conv", first, ordered, group=group, **windows))
 
 
-def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: Emitter) -> Tensor:
+def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: TensorFlowEmitter) -> Tensor:
     """A convolution whose number of groups is known only when it runs: a Scan over the groups.
 
     Args:
@@ -71,7 +71,7 @@ def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: Emit
 
 
 @handles("DepthwiseConv2dNative", inputs=("input", "filter"), to="Conv", dtypes=_FLOATS)
-def depthwise_convolution(node: Node, emit: Emitter) -> Tensor:
+def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """A convolution of each channel by itself."""
     x, weight = node["input"], node["filter"]
     layout = Layout(node, x, emit)
@@ -92,7 +92,7 @@ def depthwise_convolution(node: Node, emit: Emitter) -> Tensor:
     dtypes=_FLOATS,
     ignored=("exponential_avg_factor",),
 )
-def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def batch_normalization(node: Node, emit: TensorFlowEmitter) -> tuple[Tensor, ...]:
     """The normalization with given means and variances."""
     x = node["x"]
     text = node.attributes["data_format"].decode()
@@ -117,7 +117,7 @@ def batch_normalization(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 def _normalized_by_batch(
-    node: Node, x: Tensor, parameters: list[Tensor], channel: int, emit: Emitter
+    node: Node, x: Tensor, parameters: list[Tensor], channel: int, emit: TensorFlowEmitter
 ) -> tuple[Tensor, ...]:
     """The normalization by the means and variances of the batch itself, and these."""
     rank, one = x.rank, emit.constant(1.0, TensorProto.FLOAT)
@@ -149,7 +149,7 @@ def _normalized_by_batch(
 
 
 @handles("LRN", inputs=("input",), to="LRN", dtypes=("float",))
-def local_response_normalization(node: Node, emit: Emitter) -> Tensor:
+def local_response_normalization(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """Each divided by a power of the sum of the squares of its neighbors along the channels, which come last."""
     x, attributes = node["input"], node.attributes
     size = 2 * int(attributes["depth_radius"]) + 1
@@ -172,7 +172,7 @@ def local_response_normalization(node: Node, emit: Emitter) -> Tensor:
     to="ConvTranspose",
     dtypes=_FLOATS,
 )
-def transposed_convolution(node: Node, emit: Emitter) -> Tensor:
+def transposed_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """What a convolution would have been given, up to weights: a transposed convolution."""
     x, weight = node["out_backprop"], node["filter"]
     layout = Layout(node, x, emit)

@@ -8,13 +8,13 @@ from typing import Any
 from onnx_sparse.converters.errors import UnknownShape, Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 
 
 class Layout:
     """The order of dimensions of a node, and its windows in ONNX's."""
 
-    def __init__(self, node: Node, x: Tensor, emit: Emitter) -> None:
+    def __init__(self, node: Node, x: Tensor, emit: TensorFlowEmitter) -> None:
         self._node, self._x, self._emit = node, x, emit
         text = node.attributes["data_format"]
         form = text.decode() if isinstance(text, bytes) else str(text)

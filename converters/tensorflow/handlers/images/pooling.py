@@ -10,7 +10,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.images.layouts import Layout
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.writing.reads import Attributes
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -23,7 +23,7 @@ _AS_FLOAT = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto
 
 
 @handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_SHORT)
-def max_pool(node: Node, emit: Emitter) -> Tensor:
+def max_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The largest element of each window."""
     if node["input"].dtype in (TensorProto.INT64, TensorProto.UINT64):  # which doubles do not hold
         raise Unsupported("ONNX Runtime finds no largest integers of 64 bits")
@@ -34,7 +34,7 @@ def max_pool(node: Node, emit: Emitter) -> Tensor:
 
 @handles("AvgPool", inputs=("value",), to="AveragePool", dtypes=_FLOATS)
 @handles("AvgPool3D", inputs=("input",), to="AveragePool", dtypes=_FLOATS)
-def average_pool(node: Node, emit: Emitter) -> Tensor:
+def average_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The mean of each window, of the elements that are in the tensor."""
     layout = Layout(node, node["value" if node.op_type == "AvgPool" else "input"], emit)
     x, windows = layout.under("ksize")
@@ -42,7 +42,7 @@ def average_pool(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("MaxPoolV2", inputs=("input", "ksize", "strides"), to="MaxPool", dtypes=_SHORT)
-def max_pool_of_inputs(node: Node, emit: Emitter) -> Tensor:
+def max_pool_of_inputs(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The largest element of each window, whose size and steps are constant inputs."""
     given = {name: node[name].integers(name) for name in ("ksize", "strides")}
     rest = {name: node.attributes[name] for name in ("padding", "data_format")}
@@ -55,7 +55,7 @@ def max_pool_of_inputs(node: Node, emit: Emitter) -> Tensor:
     to="MaxPool",
     dtypes=_SHORT,
 )
-def max_pool_with_places(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
+def max_pool_with_places(node: Node, emit: TensorFlowEmitter) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its place among all elements, or those of its image."""
     x, attributes = node["input"], node.attributes
     given = {name: attributes[name] for name in ("ksize", "strides", "padding")}
@@ -83,12 +83,12 @@ def max_pool_with_places(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     return emit.cast(layout.last(made), x.dtype), emit.cast(layout.last(numbers), node.dtypes[1])
 
 
-def _quotient_and_rest(number: Tensor, divisor: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
+def _quotient_and_rest(number: Tensor, divisor: Tensor, emit: TensorFlowEmitter) -> tuple[Tensor, Tensor]:
     return emit.op("Div", number, divisor), emit.op("Mod", number, divisor)
 
 
 @handles("ExtractImagePatches", inputs=("images",), to="Gather", dtypes=("all numbers", "bool"))
-def extract_image_patches(node: Node, emit: Emitter) -> Tensor:
+def extract_image_patches(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The pixels of each window as one vector; those outside of the image are 0."""
     x, attributes = node["images"], node.attributes
     if x.rank != 4:

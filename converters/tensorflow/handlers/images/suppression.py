@@ -8,7 +8,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.writing.emitter import Emitter
 
 _INPUTS = ("boxes", "scores", "max_output_size", "iou_threshold")
 _FLOATS = ("float16", "float")

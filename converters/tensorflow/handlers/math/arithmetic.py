@@ -143,19 +143,19 @@ def cross_product(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("FloorDiv", inputs=("x", "y"), to="Div", dtypes=_NUMBERS)
-def floor_div(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def floor_div(node: Node, emit: Emitter) -> Tensor:
     """A quotient, rounded down."""
-    return (division.floor_div(emit, node["x"], node["y"]),)
+    return division.floor_div(emit, node["x"], node["y"])
 
 
 @handles("FloorMod", inputs=("x", "y"), to="Mod", dtypes=_NUMBERS)
-def floor_mod(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def floor_mod(node: Node, emit: Emitter) -> Tensor:
     """The remainder of division rounded down: it has the sign of the divisor."""
-    return (division.floor_mod(emit, node["x"], node["y"]),)
+    return division.floor_mod(emit, node["x"], node["y"])
 
 
 @handles("MulNoNan", "Xdivy", "Xlogy", inputs=("x", "y"), to="Where", dtypes=_FLOAT_NAMES)
-def zero_whatever_the_other(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def zero_whatever_the_other(node: Node, emit: Emitter) -> Tensor:
     """x * y, x / y, x * log(y); 0 where x is 0, or for MulNoNan where y is, even where the other is not finite."""
     x, y = node["x"], node["y"]
     zero = emit.like(0, x)
@@ -164,10 +164,10 @@ def zero_whatever_the_other(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     else:
         result = emit.op("Mul", x, emit.op("Log", y) if node.op_type == "Xlogy" else y)
     decisive = y if node.op_type == "MulNoNan" else x
-    return (emit.op("Where", emit.op("Equal", decisive, zero), zero, result),)
+    return emit.op("Where", emit.op("Equal", decisive, zero), zero, result)
 
 
 @handles("TruncateMod", "Mod", inputs=("x", "y"), to="Mod", dtypes=_NUMBERS)
-def truncate_mod(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def truncate_mod(node: Node, emit: Emitter) -> Tensor:
     """The remainder of division rounded toward zero: it has the sign of the dividend."""
-    return (emit.op("Mod", node["x"], node["y"], fmod=1),)
+    return emit.op("Mod", node["x"], node["y"], fmod=1)

@@ -94,12 +94,12 @@ def softmax(node: Node, emit: Emitter) -> Tensor:
     dtypes=("float16", "bfloat16", "float"),
     differs="computed as 1 - erf(x): an error of 1e-7 for float32, as large as the result itself where x > 4",
 )
-def erfc(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def erfc(node: Node, emit: Emitter) -> Tensor:
     """One minus the error function, as in Keras' gelu."""
     x = node["x"]
     if x.dtype == TensorProto.DOUBLE:
         raise Unsupported("ONNX Runtime has no error function of double")
-    return (emit.op("Sub", emit.like(1, x), emit.op("Erf", x)),)
+    return emit.op("Sub", emit.like(1, x), emit.op("Erf", x))
 
 
 @handles("Log1p", inputs=("x",), to="Log", dtypes=_FLOAT_NAMES)
@@ -120,7 +120,7 @@ def expm1(node: Node, emit: Emitter) -> Tensor:
     to="Atan",
     dtypes=("float16", "bfloat16", "float"),
 )
-def atan2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def atan2(node: Node, emit: Emitter) -> Tensor:
     """The angle of a point, with the quadrants of infinities and signed zeros."""
     y, x = (emit.wide(node[name]) for name in ("y", "x"))
     zero, pi = emit.like(0, x), emit.like(math.pi, x)
@@ -130,7 +130,7 @@ def atan2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     angle = emit.op("Atan", slope)
     angle = emit.op("Where", _has_sign(x, emit), emit.op("Sub", pi, angle), angle)
     angle = emit.op("Where", _has_sign(y, emit), emit.op("Neg", angle), angle)
-    return (emit.cast(angle, node["x"].dtype),)
+    return emit.cast(angle, node["x"].dtype)
 
 
 def _has_sign(x: Tensor, emit: Emitter) -> Tensor:

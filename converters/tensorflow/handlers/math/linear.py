@@ -57,9 +57,9 @@ def determinant(node: Node, emit: Emitter) -> Tensor:
     to="MatMul",
     dtypes=("float16", "bfloat16", "float", "double", "int32", "int64"),
 )
-def einsum_of_equation(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def einsum_of_equation(node: Node, emit: Emitter) -> Tensor:
     """Einsum, as matrix products."""
-    return (einsum(node.attributes["equation"].decode(), node.all("inputs"), emit),)
+    return einsum(node.attributes["equation"].decode(), node.all("inputs"), emit)
 
 
 @handles(
@@ -70,10 +70,10 @@ def einsum_of_equation(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     notes=LIMITS,
     differs="the inverse of a singular matrix is not finite; TensorFlow raises",
 )
-def matrix_inverse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def matrix_inverse(node: Node, emit: Emitter) -> Tensor:
     """The inverse."""
     made = inverse(node["input"], emit)
     if node.attributes.get("adjoint"):
         last = node["input"].rank - 1
         made = emit.op("Transpose", made, perm=[*range(last - 1), last, last - 1])
-    return (made,)
+    return made

@@ -33,10 +33,10 @@ def equal(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Less", "LessEqual", "Greater", "GreaterEqual", inputs=("x", "y"), to="Less", dtypes=("all numbers",))
-def compare(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def compare(node: Node, emit: Emitter) -> Tensor:
     """Compare in the given type; in float32, different large integers would be equal."""
     op_type = {"LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual"}.get(node.op_type, node.op_type)
-    return (emit.op(op_type, node["x"], node["y"]),)
+    return emit.op(op_type, node["x"], node["y"])
 
 
 @handles("LogicalNot", inputs=("x",), to="Not", dtypes=("bool",))

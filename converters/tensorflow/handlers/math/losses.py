@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.writing.emitter import Emitter
 
 _FLOATS = ("float16", "bfloat16", "float", "double")
 

@@ -8,17 +8,17 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _INPUTS = ("input", "input_min", "input_max")
 
 
 @handles("FakeQuantWithMinMaxArgs", inputs=("inputs",), to="Floor", dtypes=("float",))
-def fake_quant_args(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def fake_quant_args(node: Node, emit: Emitter) -> Tensor:
     """The range is constant."""
     low, high = (emit.constant(node.attributes[name], TensorProto.FLOAT) for name in ("min", "max"))
-    return (_quantized(node, low, high, emit),)
+    return _quantized(node, low, high, emit)
 
 
 @handles(
@@ -28,12 +28,12 @@ def fake_quant_args(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     to="Floor",
     dtypes=("float",),
 )
-def fake_quant_vars(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def fake_quant_vars(node: Node, emit: Emitter) -> Tensor:
     """The range is an input; everything is 0 if both its ends are."""
     low, high = node["min"], node["max"]
     zero = emit.like(0, low)
     no_range = emit.op("And", emit.op("Equal", low, zero), emit.op("Equal", high, zero))
-    return (emit.op("Where", no_range, zero, _quantized(node, low, high, emit)),)
+    return emit.op("Where", no_range, zero, _quantized(node, low, high, emit))
 
 
 def _quantized(node: Node, low: Tensor, high: Tensor, emit: Emitter) -> Tensor:

@@ -24,7 +24,7 @@ _FLOATING = ("float16", "bfloat16", "float", "double")
 
 
 @handles("RandomUniform", inputs=("shape",), to="RandomUniformLike", dtypes=_FLOATING, differs=_NOTE)
-def random_uniform(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def random_uniform(node: Node, emit: Emitter) -> Tensor:
     """Numbers of [0, 1)."""
     dtype: DType = node.attributes["dtype"]
     bits = _BITS.get(dtype, 0)
@@ -32,15 +32,15 @@ def random_uniform(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if bits:
         steps = emit.like(2**bits, drawn)
         drawn = emit.op("Div", emit.op("Floor", emit.op("Mul", drawn, steps)), steps)
-    return (emit.cast(drawn, dtype),)
+    return emit.cast(drawn, dtype)
 
 
 @handles("RandomStandardNormal", inputs=("shape",), to="RandomNormalLike", dtypes=_FLOATING, differs=_NOTE)
-def random_standard_normal(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def random_standard_normal(node: Node, emit: Emitter) -> Tensor:
     """Numbers of mean 0 and standard deviation 1."""
     dtype: DType = node.attributes["dtype"]
     drawn = _drawn("RandomNormalLike", node, TensorProto.FLOAT if dtype in _BITS else dtype, emit)
-    return (emit.cast(drawn, dtype),)
+    return emit.cast(drawn, dtype)
 
 
 @handles(
@@ -50,7 +50,7 @@ def random_standard_normal(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=("int32", "int64"),
     differs=f"{_NOTE}; they have 53 random bits",
 )
-def random_uniform_int(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def random_uniform_int(node: Node, emit: Emitter) -> Tensor:
     """Integers from `minval` to below `maxval`, with `maxval` > `minval`, which TensorFlow checks."""
     low, high = (emit.cast(node[name], TensorProto.INT64) for name in ("minval", "maxval"))
     drawn = _drawn("RandomUniformLike", node, TensorProto.DOUBLE, emit)
@@ -58,19 +58,19 @@ def random_uniform_int(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     steps = emit.op("Floor", emit.op("Mul", drawn, emit.cast(count, TensorProto.DOUBLE)))
     # The product may have been rounded up.
     steps = emit.op("Min", emit.cast(steps, TensorProto.INT64), emit.op("Sub", count, emit.constant(1)))
-    return (emit.cast(emit.op("Add", low, steps), node["minval"].dtype),)
+    return emit.cast(emit.op("Add", low, steps), node["minval"].dtype)
 
 
 @handles("RandomShuffle", inputs=("value",), to="Gather", dtypes=("every type",), differs=_NOTE)
-def random_shuffle(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def random_shuffle(node: Node, emit: Emitter) -> Tensor:
     """The slices in a random order."""
     value = node["value"]
     if value.shape == ():
-        return (value,)
+        return value
     rows = emit.size(value, 0)
     keys = emit.op("RandomUniformLike", _zeros(rows, TensorProto.DOUBLE, emit), dtype=TensorProto.DOUBLE, **_seed(node))
     _, order = emit.node("TopK", [keys, rows], [TensorProto.DOUBLE, TensorProto.INT64], axis=0)
-    return (emit.op("Gather", value, order, axis=0),)
+    return emit.op("Gather", value, order, axis=0)
 
 
 @handles(

@@ -6,8 +6,8 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 _FLOATS = ("float16", "float")
@@ -24,7 +24,7 @@ class _Cell:
         emit: Receives the nodes.
     """
 
-    def __init__(self, node: Node, order: str, forget_bias: float, emit: Emitter) -> None:
+    def __init__(self, node: Node, order: str, forget_bias: float, emit: InferringEmitter) -> None:
         self._order, self._bias = order, forget_bias
         self._w, self._b = (_wide(node[name], emit) for name in ("w", "b"))
         self._clip = float(node.attributes["cell_clip"])
@@ -32,7 +32,7 @@ class _Cell:
         if node.attributes["use_peephole"]:
             self._peepholes = {gate: _wide(node[f"wc{gate}"], emit) for gate in "ifo"}
 
-    def step(self, x: Tensor, cell: Tensor, hidden: Tensor, emit: Emitter) -> dict[str, Tensor]:
+    def step(self, x: Tensor, cell: Tensor, hidden: Tensor, emit: InferringEmitter) -> dict[str, Tensor]:
         """The gates and states, by TensorFlow's names of them."""
         together = emit.op("Concat", x, hidden, axis=1)
         sums = emit.op("Add", emit.op("MatMul", together, self._w), self._b)
@@ -60,7 +60,7 @@ _RESULTS = ("i", "cs", "f", "o", "ci", "co", "h")
 
 
 @handles("LSTMBlockCell", inputs=("x", *_STATES), to="MatMul", dtypes=_FLOATS)
-def lstm_block_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def lstm_block_cell(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """One step of an LSTM: its gates and states."""
     x, cell, hidden = (_wide(node[name], emit) for name in ("x", "cs_prev", "h_prev"))
     made = _Cell(node, "icfo", float(node.attributes["forget_bias"]), emit).step(x, cell, hidden, emit)
@@ -68,7 +68,7 @@ def lstm_block_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("BlockLSTM", "BlockLSTMV2", inputs=("seq_len_max", "x", *_STATES), to="Scan", dtypes=_FLOATS)
-def block_lstm(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def block_lstm(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """The steps of an LSTM over time, the first dimension; zeros after `seq_len_max` of them."""
     x, cell, hidden = (_wide(node[name], emit) for name in ("x", "cs_prev", "h_prev"))
     is_first = node.op_type == "BlockLSTM"
@@ -96,7 +96,7 @@ def block_lstm(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("GRUBlockCell", inputs=("x", "h_prev", "w_ru", "w_c", "b_ru", "b_c"), to="MatMul", dtypes=("float",))
-def gru_block_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def gru_block_cell(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """One step of a gated recurrent unit: its gates and state."""
     x, hidden = node["x"], node["h_prev"]
     sums = emit.op("MatMul", emit.op("Concat", x, hidden, axis=1), node["w_ru"])
@@ -108,5 +108,5 @@ def gru_block_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return reset, update, candidate, emit.op("Add", emit.op("Mul", update, hidden), rest)
 
 
-def _wide(tensor: Tensor, emit: Emitter) -> Tensor:
+def _wide(tensor: Tensor, emit: InferringEmitter) -> Tensor:
     return emit.cast(tensor, TensorProto.FLOAT) if tensor.dtype in HALF_FLOATS else tensor

@@ -22,40 +22,40 @@ _INPUTS = ("input", "reduction_indices")
     dtypes=("all numbers",),
     differs="int32 is not wrapped where it overflows",
 )
-def reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def reduce(node: Node, emit: Emitter) -> Tensor:
     """The reduction of the same name."""
-    return (_reduced(f"Reduce{node.op_type}", node["input"], node, emit),)
+    return _reduced(f"Reduce{node.op_type}", node["input"], node, emit)
 
 
 @handles("Max", "Min", inputs=_INPUTS, to="ReduceMax", dtypes=("all numbers",))
-def reduce_to_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def reduce_to_extreme(node: Node, emit: Emitter) -> Tensor:
     """The same, also of types that ONNX Runtime computes in others: that of nothing is the least or largest number."""
     op_type, data = f"Reduce{node.op_type}", node["input"]
     if data.dtype == TensorProto.INT16:
         reduced = _reduced(op_type, emit.cast(data, TensorProto.INT32), node, emit)
         limit = emit.like(np.iinfo(np.int16).min if node.op_type == "Max" else np.iinfo(np.int16).max, reduced)
-        return (emit.cast(emit.op(node.op_type, reduced, limit), data.dtype),)
-    return (_reduced(op_type, data, node, emit),)
+        return emit.cast(emit.op(node.op_type, reduced, limit), data.dtype)
+    return _reduced(op_type, data, node, emit)
 
 
 @handles("EuclideanNorm", inputs=_INPUTS, to="ReduceL2", dtypes=("float16", "bfloat16", "float"))
-def reduce_norm(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def reduce_norm(node: Node, emit: Emitter) -> Tensor:
     """The root of the sum of squares."""
     if node["input"].dtype not in (TensorProto.FLOAT, *HALF_FLOATS):
         raise Unsupported("ONNX Runtime has norms of float32 only")
-    return (_reduced("ReduceL2", node["input"], node, emit),)
+    return _reduced("ReduceL2", node["input"], node, emit)
 
 
 @handles("All", "Any", inputs=_INPUTS, to="ReduceMin", dtypes=("bool",))
-def reduce_logical(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def reduce_logical(node: Node, emit: Emitter) -> Tensor:
     """The least or the sum of zeros and ones; of nothing, all are true and none is."""
     op_type = "ReduceMin" if node.op_type == "All" else "ReduceSum"
     reduced = _reduced(op_type, emit.cast(node["input"], TensorProto.INT32), node, emit)
-    return (emit.cast(reduced, TensorProto.BOOL),)
+    return emit.cast(reduced, TensorProto.BOOL)
 
 
 @handles("Mean", inputs=_INPUTS, to="ReduceMean", dtypes=("all numbers",))
-def reduce_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def reduce_mean(node: Node, emit: Emitter) -> Tensor:
     """ReduceMean, or where there may be nothing to reduce, a sum by a number: ONNX Runtime's mean of nothing is 0."""
     data, axes = node["input"], _constant_axes(node)
     something = data.shape is not None and axes is not None and all(data.shape[axis] for axis in axes)
@@ -66,13 +66,13 @@ def reduce_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         count = emit.op("Max", emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0), emit.constant(1))
         divided = TensorProto.UINT64 if data.dtype == TensorProto.UINT64 else TensorProto.INT64
         total = emit.cast(_reduced("ReduceSum", wide, node, emit), divided)
-        return (emit.cast(emit.op("Div", total, emit.cast(count, divided)), data.dtype),)
+        return emit.cast(emit.op("Div", total, emit.cast(count, divided)), data.dtype)
     if something or data.dtype not in FLOATS:
-        return (_reduced("ReduceMean", data, node, emit),)
+        return _reduced("ReduceMean", data, node, emit)
     wide = emit.cast(data, TensorProto.FLOAT) if data.dtype in HALF_FLOATS else data
     sizes = emit.op("Gather", emit.shape_of(data), _axes(node, emit))
     count = emit.cast(emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0), wide.dtype)
-    return (emit.cast(emit.op("Div", _reduced("ReduceSum", wide, node, emit), count), data.dtype),)
+    return emit.cast(emit.op("Div", _reduced("ReduceSum", wide, node, emit), count), data.dtype)
 
 
 def _reduced(op_type: str, data: Tensor, node: Node, emit: Emitter) -> Tensor:
@@ -102,8 +102,8 @@ def _axes(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("L2Loss", inputs=("t",), to="ReduceSum", dtypes=_FLOAT_NAMES)
-def l2_loss(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def l2_loss(node: Node, emit: Emitter) -> Tensor:
     """Half the sum of the squares."""
     t = emit.op("Reshape", node["t"], emit.constant([-1]))
     total = emit.op("ReduceSum", emit.op("Mul", t, t), emit.constant([0]), keepdims=0)
-    return (emit.op("Mul", total, emit.like(0.5, t)),)
+    return emit.op("Mul", total, emit.like(0.5, t))

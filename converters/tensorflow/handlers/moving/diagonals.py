@@ -23,7 +23,7 @@ _TYPES = ("all numbers", "bool")
     dtypes=_TYPES,
     differs="more diagonals than there are is not an error; TensorFlow raises",
 )
-def matrix_band_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def matrix_band_part(node: Node, emit: Emitter) -> Tensor:
     """The elements on the main diagonal and so many below and above it; zeros elsewhere, whatever was there.
 
     A negative number of diagonals stands for all of them.
@@ -37,12 +37,12 @@ def matrix_band_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         emit.op("Or", emit.op("Less", below, zero), emit.op("LessOrEqual", emit.op("Neg", below), number)),
         emit.op("Or", emit.op("Less", above, zero), emit.op("LessOrEqual", number, above)),
     )
-    return (emit.op("Where", in_band, matrices, emit.like(0, matrices)),)
+    return emit.op("Where", in_band, matrices, emit.like(0, matrices))
 
 
 @handles("MatrixDiagPart", inputs=("input",), to="Gather", dtypes=_TYPES)
 @handles("MatrixDiagPartV2", "MatrixDiagPartV3", inputs=("input", "k", "padding_value"), to="Gather", dtypes=_TYPES)
-def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def matrix_diag_part(node: Node, emit: Emitter) -> Tensor:
     """The elements of the diagonals, and the padding where one is shorter than the longest."""
     matrices, (lower, upper, is_one) = node["input"], _band(node, emit)
     rows, columns = _sizes(matrices, emit)
@@ -68,11 +68,11 @@ def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, matrices)
     parts = emit.op("Where", in_matrix, emit.op("Gather", flat, taken, axis=matrices.rank - 2), padding)
     if is_one is not None:
-        return (emit.op("Squeeze", parts, emit.constant([matrices.rank - 2])) if is_one else parts,)
+        return emit.op("Squeeze", parts, emit.constant([matrices.rank - 2])) if is_one else parts
     # Several diagonals have a dimension of their own.
     count = emit.op("Add", emit.op("Sub", upper, lower), emit.constant([1]))
     kept = emit.op("Compress", count, emit.op("Less", lower, upper))
-    return (emit.op("Reshape", parts, emit.op("Concat", batch, kept, longest, axis=0), allowzero=1),)
+    return emit.op("Reshape", parts, emit.op("Concat", batch, kept, longest, axis=0), allowzero=1)
 
 
 @handles("MatrixDiag", inputs=("diagonal",), to="Where", dtypes=_TYPES)
@@ -83,7 +83,7 @@ def matrix_diag_part(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     to="Where",
     dtypes=_TYPES,
 )
-def matrix_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def matrix_diag(node: Node, emit: Emitter) -> Tensor:
     """Matrices of the padding with these diagonals: square ones, unless a number of rows or columns is given."""
     diagonals, (lower, upper, is_one) = node["diagonal"], _band(node, emit)
     longest, zero = _last_size(diagonals, emit), emit.constant([0])
@@ -99,14 +99,14 @@ def matrix_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     padding = node["padding_value"] if "padding_value" in node.inputs else emit.like(0, diagonals)
     shape = emit.op("Concat", batch, *sizes, axis=0)
     matrices = emit.op("Expand", padding, shape, shape=None if rank is None else (None,) * (rank + 2))
-    return (_with_diagonals(node, matrices, diagonals, emit),)
+    return _with_diagonals(node, matrices, diagonals, emit)
 
 
 @handles("MatrixSetDiag", inputs=("input", "diagonal"), to="Where", dtypes=_TYPES)
 @handles("MatrixSetDiagV2", "MatrixSetDiagV3", inputs=("input", "diagonal", "k"), to="Where", dtypes=_TYPES)
-def matrix_set_diag(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def matrix_set_diag(node: Node, emit: Emitter) -> Tensor:
     """The matrices with these diagonals in place of their own."""
-    return (_with_diagonals(node, node["input"], node["diagonal"], emit),)
+    return _with_diagonals(node, node["input"], node["diagonal"], emit)
 
 
 def _with_diagonals(node: Node, matrices: Tensor, diagonals: Tensor, emit: Emitter) -> Tensor:

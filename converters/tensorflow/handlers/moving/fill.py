@@ -24,12 +24,12 @@ def one_hot(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ZerosLike", "OnesLike", inputs=("x",), to="Expand", dtypes=("every type",))
-def filled_like(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def filled_like(node: Node, emit: Emitter) -> Tensor:
     """A constant in the shape of x; for strings, zero is the empty string."""
     x = node["x"]
     number = 0 if node.op_type == "ZerosLike" else 1
     value = emit.constant("" if x.dtype == TensorProto.STRING else number, x.dtype)
-    return (emit.op("Expand", value, emit.shape_of(x)),)
+    return emit.op("Expand", value, emit.shape_of(x))
 
 
 def range_of_floats(node: Node, emit: Emitter) -> Tensor:

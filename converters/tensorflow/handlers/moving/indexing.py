@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from onnx import TensorProto
 
@@ -11,7 +9,8 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import slicing
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 _EVERY = ("every type",)
@@ -20,7 +19,7 @@ _ORDERED_AS: dict[int, int] = {
     **dict.fromkeys((TensorProto.BOOL, TensorProto.INT16, TensorProto.UINT16), TensorProto.INT32),
     TensorProto.UINT32: TensorProto.INT64,
 }
-_LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+_LAST = np.iinfo(np.int64).max
 
 
 @handles("GatherV2", inputs=("params", "indices", "axis"), to="Gather", dtypes=_EVERY)
@@ -36,99 +35,12 @@ def gather(node: Node, emit: Emitter) -> Tensor:
 @handles("StridedSlice", inputs=("input", "begin", "end", "strides"), to="Slice", dtypes=_EVERY)
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """Slices as Python writes them: `x[1:-1, ..., tf.newaxis, 0]`."""
-    x, strides = node["input"], _steps(node["strides"])
-    masks = {
-        name: int(node.attributes[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-    }
-    if masks["ellipsis"] & (masks["ellipsis"] - 1):
-        raise Unsupported("it has several ellipses")
-    entries, axes, added, removed = range(len(strides)), [], [], []
-    axis, place = 0, 0  # of the input, and of the result before dimensions are removed
-    for k in entries:
-        bit = 1 << k
-        if masks["ellipsis"] & bit:
-            after = [j for j in range(k + 1, len(strides)) if not masks["new_axis"] >> j & 1]
-            skipped = x.rank - axis - len(after)
-            axis, place = axis + skipped, place + skipped
-        elif masks["new_axis"] & bit:
-            added.append(place)
-            place += 1
-        else:
-            axes.append((k, axis))
-            if masks["shrink_axis"] & bit:
-                removed.append(place)
-            axis, place = axis + 1, place + 1
-    if x.shape is not None and axis > len(x.shape):
-        raise Unsupported(f"{x} has fewer dimensions than it is sliced in")
-    sliced = _sliced(x, node, axes, strides, masks, emit)
-    if added:
-        sliced = emit.op("Unsqueeze", sliced, emit.constant(added))
-    return emit.op("Squeeze", sliced, emit.constant(removed)) if removed else sliced
-
-
-def _steps(strides: Tensor) -> Sequence[int | None]:
-    """The steps, None for each that is known only when the model runs."""
-    if strides.value is None and strides.shape is not None and strides.shape[0] is not None:
-        return [None] * strides.shape[0]
-    return strides.integers("strides")
-
-
-def _sliced(
-    x: Tensor,
-    node: Node,
-    axes: list[tuple[int, int]],
-    strides: Sequence[int | None],
-    masks: dict[str, int],
-    emit: Emitter,
-) -> Tensor:
-    """The slice of the entries' bounds along their axes."""
-    shrinks, whole = masks["shrink_axis"], masks["begin"] & masks["end"]
-    if all(strides[k] == 1 and whole >> k & 1 and not shrinks >> k & 1 for k, _ in axes):
-        node.disregard("begin", "end")
-        return x
-    begin, end = emit.int64(node["begin"]), emit.int64(node["end"])
-    starts, ends, steps = [], [], []
-    for k, _ in axes:
-        start, stop = _entry(begin, k, emit), _entry(end, k, emit)
-        step = strides[k]
-        if masks["shrink_axis"] >> k & 1:
-            step = 1
-            if start.value is not None:
-                number = int(start.value[0])
-                stop = emit.constant([_LAST if number == -1 else number + 1])
-            else:
-                last = emit.op("Equal", start, emit.constant([-1]))
-                stop = emit.op("Where", last, emit.constant([_LAST]), emit.op("Add", start, emit.constant([1])))
-        else:
-            if masks["begin"] >> k & 1:
-                start = _bound(node["strides"], k, step, 0, _LAST, emit)
-            if masks["end"] >> k & 1:
-                stop = _bound(node["strides"], k, step, _LAST, _FIRST, emit)
-        starts.append(start)
-        ends.append(stop)
-        steps.append(emit.constant([step]) if step is not None else _entry(emit.int64(node["strides"]), k, emit))
-    *bounds, step_sizes = (
-        emit.op("Concat", *each, axis=0) if len(each) > 1 else each[0] for each in (starts, ends, steps)
-    )
-    given = [*bounds, emit.constant([axis for _, axis in axes])]
-    is_plain = step_sizes.value is not None and (step_sizes.value == 1).all()
-    return emit.op("Slice", x, *given, *([] if is_plain else [step_sizes]))
-
-
-def _bound(strides: Tensor, k: int, step: int | None, upward: int, downward: int, emit: Emitter) -> Tensor:
-    """An omitted bound, which depends on the direction of the step."""
-    if step is not None:
-        return emit.constant([upward if step > 0 else downward])
-    is_up = emit.op("Greater", _entry(emit.int64(strides), k, emit), emit.constant([0]))
-    return emit.op("Where", is_up, emit.constant([upward]), emit.constant([downward]))
-
-
-def _entry(bounds: Tensor, k: int, emit: Emitter) -> Tensor:
-    if bounds.value is not None:
-        return emit.constant([int(np.ravel(bounds.value)[k])])
-    if bounds.shape == (1,):
-        return bounds
-    return emit.op("Slice", bounds, emit.constant([k]), emit.constant([k + 1]), emit.constant([0]))
+    begin, end, strides = (node[name] for name in ("begin", "end", "strides"))
+    count = (strides.shape or (None,))[0]
+    if count is None:
+        raise Unsupported("the number of its strides is not known")
+    masks = {name: slicing.bits(int(node.attributes[f"{name}_mask"]), count) for name in slicing.MASKS}
+    return slicing.strided_slice(emit, node["input"], begin, end, strides, masks)
 
 
 @handles("Where", inputs=("input",), to="NonZero", dtypes=("all numbers", "bool"))
@@ -147,33 +59,21 @@ def where(node: Node, emit: Emitter) -> Tensor:
 @handles("ReverseV2", inputs=("tensor", "axis"), to="Slice", dtypes=_EVERY)
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along axes."""
-    x, axes = node["tensor"], node["axis"].integers("axis")
-    return _reversed(x, axes, emit) if axes else x
+    return slicing.reversed_along(emit, node["tensor"], node["axis"].integers("axis"))
 
 
 @handles("Reverse", inputs=("tensor", "dims"), to="Slice", dtypes=_EVERY)
 def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along the axes that a vector of Booleans marks."""
     axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
-    return _reversed(node["tensor"], axes, emit) if axes else node["tensor"]
-
-
-def _reversed(x: Tensor, axes: list[int], emit: Emitter, start: int = -1, end: int = _FIRST) -> Tensor:
-    count = len(axes)
-    bounds = [emit.constant([each] * count) for each in (start, end)]
-    return emit.op("Slice", x, *bounds, emit.constant(axes), emit.constant([-1] * count))
+    return slicing.reversed_along(emit, node["tensor"], axes)
 
 
 @handles("ReverseSequence", inputs=("input", "seq_lengths"), to="ReverseSequence", dtypes=_EVERY)
 def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     """The first elements of each row from last to first, as many as the row's length says."""
-    x = node["input"]
-    time, batch = (x.axis(int(node.attributes[name])) for name in ("seq_dim", "batch_dim"))
-    front = [time, batch]
-    order = [*front, *(d for d in range(x.rank) if d not in front)]
-    moved = emit.op("Transpose", x, perm=order)
-    turned = emit.op("ReverseSequence", moved, emit.int64(node["seq_lengths"]), time_axis=0, batch_axis=1)
-    return emit.op("Transpose", turned, perm=[order.index(d) for d in range(x.rank)])
+    batch, time = (int(node.attributes[name]) for name in ("batch_dim", "seq_dim"))
+    return slicing.reverse_sequence(emit, node["input"], node["seq_lengths"], batch=batch, time=time)
 
 
 @handles("Pad", inputs=("input", "paddings"), to="Pad", dtypes=("all numbers", "bool"))
@@ -198,16 +98,7 @@ def mirror_pad(node: Node, emit: Emitter) -> Tensor:
     if node["paddings"].value is None:
         return _mirrored(node, x, emit)
     paddings = np.reshape(node["paddings"].constant("paddings"), (-1, 2)).tolist()
-    inner = 0 if node.attributes["mode"] == b"SYMMETRIC" else 1
-    for axis, (before, after) in enumerate(paddings):
-        parts = [x]
-        if before:
-            parts.insert(0, _reversed(x, [axis], emit, before - 1 + inner, 0 if inner else _FIRST))
-        if after:
-            parts.append(_reversed(x, [axis], emit, -1 - inner, -1 - inner - after))
-        if len(parts) > 1:
-            x = emit.op("Concat", *parts, axis=axis)
-    return x
+    return slicing.mirrored(emit, x, paddings, symmetric=node.attributes["mode"] == b"SYMMETRIC")
 
 
 def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:

@@ -24,7 +24,7 @@ _END = np.iinfo(np.int64).max
     dtypes=(*_NUMBERS, "bool"),
     differs=_HALF_FLOATS,
 )
-def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def scatter_nd(node: Node, emit: Emitter) -> Tensor:
     """Zeros to which the updates are added at their positions."""
     updates = node["updates"]
     if updates.dtype not in (*NUMBERS, TensorProto.BOOL):
@@ -33,18 +33,18 @@ def scatter_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     shape = emit.cast(node["shape"], TensorProto.INT64)
     indices, rows = _kept(shape, emit.cast(updates, dtype), node, emit)
     indices = _without_negative(indices, emit)
-    return (emit.cast(scattered(emit, "add", shape, indices, rows), updates.dtype),)
+    return emit.cast(scattered(emit, "add", shape, indices, rows), updates.dtype)
 
 
 _SCATTERED = ("tensor", "indices", "updates")
 
 
 @handles("TensorScatterUpdate", inputs=_SCATTERED, to="ScatterND", dtypes=("every type",))
-def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def tensor_scatter_update(node: Node, emit: Emitter) -> Tensor:
     """The tensor with the updates in their places; of several for one place any, as TensorFlow says."""
     indices, updates = _kept(emit.shape_of(node["tensor"]), node["updates"], node, emit)
     indices = _without_negative(indices, emit)
-    return (emit.op("ScatterND", node["tensor"], indices, updates),)
+    return emit.op("ScatterND", node["tensor"], indices, updates)
 
 
 @handles(
@@ -57,7 +57,7 @@ def tensor_scatter_update(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 )
 @handles("TensorScatterMax", inputs=_SCATTERED, to="UnsortedSegmentMax", dtypes=_NUMBERS)
 @handles("TensorScatterMin", inputs=_SCATTERED, to="UnsortedSegmentMin", dtypes=_NUMBERS)
-def tensor_scatter(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def tensor_scatter(node: Node, emit: Emitter) -> Tensor:
     """The tensor combined with the updates at their positions."""
     tensor = node["tensor"]
     if tensor.dtype not in NUMBERS:
@@ -69,15 +69,15 @@ def tensor_scatter(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     shape = emit.shape_of(tensor)
     indices, updates = _kept(shape, updates, node, emit)
     indices = _without_negative(indices, emit)
-    return (emit.cast(scattered(emit, kind, shape, indices, updates, emit.cast(tensor, dtype)), tensor.dtype),)
+    return emit.cast(scattered(emit, kind, shape, indices, updates, emit.cast(tensor, dtype)), tensor.dtype)
 
 
 @handles("GatherNd", inputs=("params", "indices"), to="GatherND", dtypes=("every type",))
-def gather_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def gather_nd(node: Node, emit: Emitter) -> Tensor:
     """The slices at the positions; zeros at those that are out of range, if these are ignored."""
     params, indices = node["params"], emit.cast(node["indices"], TensorProto.INT64)
     if not _ignores_bad_indices(node):
-        return (emit.op("GatherND", params, _without_negative(indices, emit)),)
+        return emit.op("GatherND", params, _without_negative(indices, emit))
     depth = _depth(indices)
     shape = emit.shape_of(params)
     sizes, rest = _parted(shape, depth, emit)
@@ -90,7 +90,7 @@ def gather_nd(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     strides = emit.op("ReduceProd", emit.op("Where", after, sizes, emit.constant(1)), emit.constant([1]), keepdims=0)
     places = emit.op("ReduceSum", emit.op("Mul", indices, strides), emit.constant([-1]), keepdims=0)
     places = emit.op("Where", _in_range(indices, sizes, emit), places, total)
-    return (emit.op("Gather", emit.op("Concat", flat, zeros, axis=0), places, axis=0),)
+    return emit.op("Gather", emit.op("Concat", flat, zeros, axis=0), places, axis=0)
 
 
 def _kept(shape: Tensor, updates: Tensor, node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:

@@ -14,13 +14,13 @@ _SELECTED = ("condition", "t", "e")
 
 
 @handles("SelectV2", inputs=_SELECTED, to="Where", dtypes=("all",))
-def select(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def select(node: Node, emit: Emitter) -> Tensor:
     """Where; arithmetic with a mask of zeros and ones would give NaN if an element that is not chosen is infinite."""
-    return (emit.op("Where", node["condition"], node["t"], node["e"]),)
+    return emit.op("Where", node["condition"], node["t"], node["e"])
 
 
 @handles("Select", inputs=_SELECTED, to="Where", dtypes=("all",))
-def select_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def select_rows(node: Node, emit: Emitter) -> Tensor:
     """Where; a vector of conditions selects whole slices."""
     condition, chosen = node["condition"], node["t"]
     if condition.shape is None or chosen.shape is None:
@@ -28,7 +28,7 @@ def select_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     elif len(condition.shape) == 1 and len(chosen.shape) > 1:
         axes = emit.constant(range(1, len(chosen.shape)))
         condition = emit.op("Unsqueeze", condition, axes)
-    return (emit.op("Where", condition, chosen, node["e"]),)
+    return emit.op("Where", condition, chosen, node["e"])
 
 
 def _spread(condition: Tensor, chosen: Tensor, emit: Emitter) -> Tensor:
@@ -65,7 +65,7 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))
 @handles("InTopKV2", inputs=("predictions", "targets", "k"), to="Greater", dtypes=("float",))
-def in_top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def in_top_k(node: Node, emit: Emitter) -> Tensor:
     """Whether fewer than k predictions of a row are above the target's; never in rows that are not finite."""
     predictions, targets = node["predictions"], emit.cast(node["targets"], TensorProto.INT64)
     k = node["k"] if "k" in node.inputs else emit.constant(node.attributes["k"])
@@ -82,4 +82,4 @@ def in_top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     )
     # A target that is no class is found nowhere, others once.
     known = emit.op("Greater", found, bad)
-    return (emit.op("And", known, emit.op("Less", better, emit.cast(k, TensorProto.INT64))),)
+    return emit.op("And", known, emit.op("Less", better, emit.cast(k, TensorProto.INT64)))

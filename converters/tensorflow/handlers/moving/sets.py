@@ -147,13 +147,13 @@ def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=_IN_SETS,
     ignored=("validate_indices",),
 )
-def set_size(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def set_size(node: Node, emit: Emitter) -> Tensor:
     """The number of different values in each row."""
     sets = _entries(node, ("set_indices", "set_values", "set_shape"), emit)
     different, _, code, _ = _different(_comparable(sets.values, emit), emit, is_sorted=True)
     elements, codes = _members(sets, code, different, emit)
     rows = of_rowids(emit.op("Div", elements, codes), _count(sets, emit), emit)
-    return (emit.cast(emit.op("Reshape", rows.lengths, sets.sizes, allowzero=1), TensorProto.INT32),)
+    return emit.cast(emit.op("Reshape", rows.lengths, sets.sizes, allowzero=1), TensorProto.INT32)
 
 
 def _combined(node: Node, first: _Sets, second: _Sets, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,25 +10,26 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
+from onnx_sparse.converters.writing.lowering.slicing import rolled
 
 _EVERY = ("every type",)
 
 
 @handles("Shape", inputs=("input",), to="Shape", dtypes=_EVERY)
-def shape(node: Node, emit: Emitter) -> Tensor:
+def shape(node: Node, emit: InferringEmitter) -> Tensor:
     """The sizes of the dimensions."""
     return emit.cast(emit.shape_of(node["input"]), node.dtypes[0])
 
 
 @handles("ShapeN", inputs=("input*",), to="Shape", dtypes=_EVERY)
-def shape_n(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def shape_n(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """The shapes of tensors."""
     return tuple(emit.cast(emit.shape_of(tensor), node.dtypes[0]) for tensor in node.all("input"))
 
 
 @handles("Size", inputs=("input",), to="Size", dtypes=_EVERY)
-def size(node: Node, emit: Emitter) -> Tensor:
+def size(node: Node, emit: InferringEmitter) -> Tensor:
     """The number of elements."""
     known = emit.shape_of(node["input"])
     count = (
@@ -40,7 +41,7 @@ def size(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Rank", inputs=("input",), to="Size", dtypes=_EVERY)
-def rank(node: Node, emit: Emitter) -> Tensor:
+def rank(node: Node, emit: InferringEmitter) -> Tensor:
     """The number of dimensions."""
     x = node["input"]
     if x.shape is not None:
@@ -49,7 +50,7 @@ def rank(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("EnsureShape", inputs=("input",), to="Identity", dtypes=_EVERY, differs="the shape is not checked")
-def ensure_shape(node: Node, emit: Emitter) -> Tensor:
+def ensure_shape(node: Node, emit: InferringEmitter) -> Tensor:
     """The same tensor, of which more is known."""
     x, known = node["input"], node.attributes["shape"]
     if known is None:
@@ -62,13 +63,13 @@ def ensure_shape(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ExpandDims", inputs=("input", "dim"), to="Unsqueeze", dtypes=_EVERY)
-def expand_dims(node: Node, emit: Emitter) -> Tensor:
+def expand_dims(node: Node, emit: InferringEmitter) -> Tensor:
     """A dimension of size 1 more."""
     return emit.op("Unsqueeze", node["input"], emit.vector(node["dim"]))
 
 
 @handles("Squeeze", inputs=("input",), to="Squeeze", dtypes=_EVERY)
-def squeeze(node: Node, emit: Emitter) -> Tensor:
+def squeeze(node: Node, emit: InferringEmitter) -> Tensor:
     """Dimensions of size 1 fewer: the given ones, or all."""
     x, axes = node["input"], list(node.attributes["squeeze_dims"])
     if not axes and x.shape is not None and None not in x.shape:
@@ -79,7 +80,7 @@ def squeeze(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Transpose", inputs=("x", "perm"), to="Transpose", dtypes=_EVERY)
-def transpose(node: Node, emit: Emitter) -> Tensor:
+def transpose(node: Node, emit: InferringEmitter) -> Tensor:
     """The dimensions in another order."""
     if node["perm"].value is None:
         return _transposed(node["x"], node["perm"], emit)
@@ -90,7 +91,7 @@ def transpose(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Transpose", node["x"], perm=order)
 
 
-def _transposed(x: Tensor, perm: Tensor, emit: Emitter) -> Tensor:
+def _transposed(x: Tensor, perm: Tensor, emit: InferringEmitter) -> Tensor:
     """The dimensions in an order that is known only when the model runs: each element from its place in memory."""
     rank, shape = x.rank, emit.shape_of(x)
     order = emit.int64(perm)
@@ -111,20 +112,20 @@ def _transposed(x: Tensor, perm: Tensor, emit: Emitter) -> Tensor:
 
 
 @handles("Tile", inputs=("input", "multiples"), to="Tile", dtypes=_EVERY)
-def tile(node: Node, emit: Emitter) -> Tensor:
+def tile(node: Node, emit: InferringEmitter) -> Tensor:
     """The tensor repeated."""
     return emit.op("Tile", node["input"], emit.int64(node["multiples"]))
 
 
 @handles("BroadcastTo", inputs=("input", "shape"), to="Expand", dtypes=_EVERY)
-def broadcast_to(node: Node, emit: Emitter) -> Tensor:
+def broadcast_to(node: Node, emit: InferringEmitter) -> Tensor:
     """The tensor in a larger shape."""
     return emit.op("Expand", node["input"], emit.int64(node["shape"]))
 
 
 @handles("ConcatV2", inputs=("values*", "axis"), to="Concat", dtypes=_EVERY)
 @handles("Concat", inputs=("concat_dim", "values*"), to="Concat", dtypes=_EVERY)
-def concat(node: Node, emit: Emitter) -> Tensor:
+def concat(node: Node, emit: InferringEmitter) -> Tensor:
     """Tensors one after the other."""
     axis = node["axis" if node.op_type == "ConcatV2" else "concat_dim"].integer("the axis")
     values = node.all("values")
@@ -132,7 +133,7 @@ def concat(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Pack", inputs=("values*",), to="Concat", dtypes=_EVERY)
-def pack(node: Node, emit: Emitter) -> Tensor:
+def pack(node: Node, emit: InferringEmitter) -> Tensor:
     """Tensors of one shape along a new dimension."""
     axis = emit.constant([node.attributes["axis"]])
     rows = [emit.op("Unsqueeze", tensor, axis) for tensor in node.all("values")]
@@ -140,7 +141,7 @@ def pack(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Unpack", inputs=("value",), to="Split", dtypes=_EVERY)
-def unpack(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def unpack(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """The slices along a dimension."""
     axis = emit.constant([node.attributes["axis"]])
     parts = _split(node["value"], node.attributes["axis"], len(node.dtypes), emit)
@@ -148,13 +149,13 @@ def unpack(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 
 @handles("Split", inputs=("split_dim", "value"), to="Split", dtypes=_EVERY)
-def split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def split(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Parts of equal size."""
     return _split(node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes), emit)
 
 
 @handles("SplitV", inputs=("value", "size_splits", "split_dim"), to="Split", dtypes=_EVERY)
-def split_v(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def split_v(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Parts of given sizes, of which one may be -1: what is left."""
     value, axis, count = node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes)
     if count == 1:
@@ -170,7 +171,7 @@ def split_v(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _parts(value, sizes, axis, count, emit)
 
 
-def _split(value: Tensor, axis: int, count: int, emit: Emitter) -> tuple[Tensor, ...]:
+def _split(value: Tensor, axis: int, count: int, emit: InferringEmitter) -> tuple[Tensor, ...]:
     if count == 0:
         return ()
     if count == 1:
@@ -184,7 +185,7 @@ def _split(value: Tensor, axis: int, count: int, emit: Emitter) -> tuple[Tensor,
     return _parts(value, emit.constant([dim // count] * count), axis, count, emit)
 
 
-def _parts(value: Tensor, sizes: Tensor, axis: int, count: int, emit: Emitter) -> tuple[Tensor, ...]:
+def _parts(value: Tensor, sizes: Tensor, axis: int, count: int, emit: InferringEmitter) -> tuple[Tensor, ...]:
     shapes: list[tuple[int | None, ...] | None] = [None] * count
     if value.shape is not None:
         place = value.axis(axis)
@@ -194,14 +195,14 @@ def _parts(value: Tensor, sizes: Tensor, axis: int, count: int, emit: Emitter) -
     return emit.node("Split", [value, sizes], [value.dtype] * count, shapes, axis=axis)
 
 
-def _dimension(value: Tensor, axis: int, emit: Emitter) -> Tensor:
+def _dimension(value: Tensor, axis: int, emit: InferringEmitter) -> Tensor:
     """The size of a dimension, as a vector of one element."""
     return emit.op("Gather", emit.shape_of(value), emit.constant([axis]))
 
 
 @handles("UnravelIndex", inputs=("indices", "dims"), to="Mod", dtypes=("int32", "int64"),
          differs="an index beyond the dimensions is not an error; TensorFlow raises")  # fmt: skip
-def unravel_index(node: Node, emit: Emitter) -> Tensor:
+def unravel_index(node: Node, emit: InferringEmitter) -> Tensor:
     """The coordinates of places in a tensor of given dimensions, a row for each dimension."""
     indices, dims = emit.int64(node["indices"]), emit.int64(node["dims"])
     (rank,) = dims.dims
@@ -213,7 +214,7 @@ def unravel_index(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("Reshape", inputs=("tensor", "shape"), to="Reshape", dtypes=("every type",))
-def reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def reshape(node: Node, emit: InferringEmitter) -> Tensor:
     """By default, ONNX takes a 0 for a dimension to be copied; it may be the size of an empty batch."""
     target = node["shape"]
     if target.value is not None and {0, -1} <= {*np.ravel(target.value)}:
@@ -221,11 +222,11 @@ def reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         rest = math.prod(filter(None, node["tensor"].dims)) // math.prod(size for size in target.value if size > 0)
         target = emit.constant(np.where(target.value < 0, rest, target.value))
     allowzero = None if target.value is not None and target.value.all() else 1
-    return (emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero),)
+    return emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero)
 
 
 @handles("Slice", inputs=("input", "begin", "size"), to="Slice", dtypes=("every type",))
-def slice_of_sizes(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def slice_of_sizes(node: Node, emit: InferringEmitter) -> Tensor:
     """Elements from a position on, so many along each axis; -1 stands for all that are left."""
     begin, size = (emit.cast(node[name], TensorProto.INT64) for name in ("begin", "size"))
     last = np.iinfo(np.int64).max
@@ -234,7 +235,7 @@ def slice_of_sizes(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     else:
         to_the_end = emit.op("Equal", size, emit.constant([-1]))
         end = emit.op("Where", to_the_end, emit.constant([last]), emit.op("Add", begin, size))
-    return (emit.op("Slice", node["input"], begin, end),)
+    return emit.op("Slice", node["input"], begin, end)
 
 
 @handles(
@@ -244,7 +245,7 @@ def slice_of_sizes(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=("int32", "int64"),
     differs="sizes that do not fit are an error only where the shape is used",
 )
-def broadcast_args(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def broadcast_args(node: Node, emit: InferringEmitter) -> Tensor:
     """The shape of what is broadcast from tensors of two shapes."""
     shapes = [node["s0"], node["s1"]]
     ranks = [emit.shape_of(shape) for shape in shapes]
@@ -253,30 +254,22 @@ def broadcast_args(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         emit.op("Concat", emit.op("Expand", one, emit.op("Sub", rank, own)), shape, axis=0)
         for shape, own in zip(shapes, ranks, strict=True)
     )
-    return (emit.op("Where", emit.op("Equal", first, one), second, first),)
+    return emit.op("Where", emit.op("Equal", first, one), second, first)
 
 
-@handles("Roll", inputs=("input", "shift", "axis"), to="Gather", dtypes=("every type",))
-def roll(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+@handles("Roll", inputs=("input", "shift", "axis"), to="Slice, Concat", dtypes=("every type",))
+def roll(node: Node, emit: InferringEmitter) -> Tensor:
     """Move elements along axes; those that leave at one end enter at the other."""
-    rolled, axes = node["input"], node["axis"].value
-    if axes is None:
-        raise Unsupported("axis is not a constant")
-    zero, one = emit.constant(0), emit.constant(1)
+    axes = node["axis"].integers("axis")
     moves = emit.op("Reshape", emit.cast(node["shift"], TensorProto.INT64), emit.constant([-1]))
-    for k, axis in enumerate(np.ravel(axes)):
-        size = emit.op("Squeeze", emit.size(rolled, int(axis)), emit.constant([0]))
-        places = emit.op("Sub", emit.op("Range", zero, size, one), emit.op("Gather", moves, emit.constant(k)))
-        # There is nothing to divide if the size is 0, but the divisor must not be.
-        places = emit.op("Mod", places, emit.op("Max", size, one))
-        rolled = emit.op("Gather", rolled, places, axis=int(axis))
-    return (rolled,)
+    shifts = [emit.op("Gather", moves, emit.constant([k])) for k in range(len(axes))]
+    return rolled(emit, node["input"], shifts, axes)
 
 
 @handles("InvertPermutation", inputs=("x",), to="ScatterElements", dtypes=("int32", "int64"))
-def invert_permutation(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def invert_permutation(node: Node, emit: InferringEmitter) -> Tensor:
     """The position of each number."""
     numbers = emit.cast(node["x"], TensorProto.INT64)
     size = emit.op("Squeeze", emit.shape_of(numbers), emit.constant([0]))
     places = emit.op("Range", emit.constant(0), size, emit.constant(1))
-    return (emit.cast(emit.op("ScatterElements", numbers, numbers, places, axis=0), node["x"].dtype),)
+    return emit.cast(emit.op("ScatterElements", numbers, numbers, places, axis=0), node["x"].dtype)

@@ -52,7 +52,7 @@ def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]
 
 @handles("SparseReduceSum", inputs=_REDUCED, to="UnsortedSegmentSum", differs=_ORDER_NOTES)
 @handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", differs="NaN propagates")
-def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_reduce(node: Node, emit: Emitter) -> Tensor:
     """The values, reduced by their coordinates in the remaining dimensions; 0 where there are none."""
     shape, given = node["input_shape"], node["reduction_axes"].value
     rank = sparse_rank(node["input_indices"], shape)
@@ -69,7 +69,7 @@ def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if node.attributes.get("keep_dims"):
         kept = emit.constant([axis in stay for axis in range(rank)], TensorProto.BOOL)
         sizes = emit.op("Where", kept, shape, emit.constant(1))
-    return (emit.op("Reshape", reduced, sizes, allowzero=1),)
+    return emit.op("Reshape", reduced, sizes, allowzero=1)
 
 
 @handles(
@@ -78,7 +78,7 @@ def sparse_reduce(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     to="UnsortedSegmentSum",
     dtypes=("float16", "bfloat16", "float", "double"),
 )
-def sparse_softmax(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_softmax(node: Node, emit: Emitter) -> Tensor:
     """The softmax of each row over its entries."""
     indices, shape, values = node["sp_indices"], node["sp_shape"], node["sp_values"]
     group = _groups(indices, shape, list(range(sparse_rank(indices, shape) - 1)), emit)
@@ -86,7 +86,7 @@ def sparse_softmax(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     ids = group(values)["segment_ids"]
     powers = emit.op("Exp", emit.op("Sub", values, emit.op("Gather", largest, ids)))
     (sums,) = emit.domain_op("UnsortedSegmentSum", group(powers))
-    return (emit.op("Div", powers, emit.op("Gather", sums, ids)),)
+    return emit.op("Div", powers, emit.op("Gather", sums, ids))
 
 
 @handles(
@@ -97,7 +97,7 @@ def sparse_softmax(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     to="GatherND",
     dtypes=("float16", "bfloat16", "float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16"),
 )
-def sparse_dense_elementwise(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_dense_elementwise(node: Node, emit: Emitter) -> Tensor:
     """Each value combined with the dense tensor's element at its position; dimensions of 1 are broadcast."""
     dense, rank = node["dense"], sparse_rank(node["sp_indices"], node["sp_shape"])
     width = dense.rank
@@ -109,7 +109,7 @@ def sparse_dense_elementwise(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         is_broadcast = emit.op("Equal", emit.shape_of(dense), emit.constant(1))
         taken = emit.op("GatherND", dense, emit.op("Where", is_broadcast, emit.constant(0), columns))
     values = one_for_each(node["sp_values"], indices, emit)
-    return (emit.op(node.op_type.removeprefix("SparseDenseCwise"), values, taken),)
+    return emit.op(node.op_type.removeprefix("SparseDenseCwise"), values, taken)
 
 
 def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _Groups:
@@ -142,13 +142,13 @@ def _zero(tensor: Tensor, emit: Emitter) -> Tensor:
     dtypes=("all numbers",),
     differs="half floats are summed as float32",
 )
-def sparse_tensor_dense_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_tensor_dense_add(node: Node, emit: Emitter) -> Tensor:
     """The dense tensor with each entry added to the element at its position."""
     dense = node["b"]
     dtype = TensorProto.FLOAT if dense.dtype in HALF_FLOATS else dense.dtype
     indices, values = valid_indices(node["a_indices"], node["a_shape"], emit), emit.cast(node["a_values"], dtype)
     start = emit.cast(dense, dtype)
-    return (emit.cast(scattered(emit, "add", emit.shape_of(start), indices, values, start), dense.dtype),)
+    return emit.cast(scattered(emit, "add", emit.shape_of(start), indices, values, start), dense.dtype)
 
 
 @handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", differs="entries that are NaN are kept")

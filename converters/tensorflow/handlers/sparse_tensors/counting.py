@@ -19,15 +19,15 @@ _DIFFERS = "negative values are not counted; TensorFlow raises"
 
 
 @handles("Bincount", inputs=("arr", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
-def bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def bincount(node: Node, emit: Emitter) -> Tensor:
     """How often each value below `size` occurs, or the sum of its weights."""
-    return (_count(node, Rows(node["arr"]), emit),)
+    return _count(node, Rows(node["arr"]), emit)
 
 
 @handles("DenseBincount", inputs=("input", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
-def dense_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def dense_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of a vector, or of each row of a matrix."""
-    return (_count(node, rows_of_dense(node["input"], emit), emit),)
+    return _count(node, rows_of_dense(node["input"], emit), emit)
 
 
 @handles(
@@ -37,10 +37,10 @@ def dense_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=_COUNTED,
     differs=_NOTES,
 )
-def sparse_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of the entries of a sparse vector, or of each row of a sparse matrix."""
     rows = rows_of_sparse(node["indices"], node["values"], node["dense_shape"], emit)
-    return (_count(node, rows, emit),)
+    return _count(node, rows, emit)
 
 
 @handles(
@@ -50,9 +50,9 @@ def sparse_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=_COUNTED,
     differs=_NOTES,
 )
-def ragged_bincount(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def ragged_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of each row."""
-    return (_count(node, rows_of_ragged(node["splits"], node["values"], emit), emit),)
+    return _count(node, rows_of_ragged(node["splits"], node["values"], emit), emit)
 
 
 def _count(node: Node, rows: Rows, emit: Emitter) -> Tensor:
@@ -100,22 +100,22 @@ def weights_or_ones(weights: Tensor, values: Tensor, emit: Emitter) -> Tensor:
 
 
 @handles("Bucketize", inputs=("input",), to="Less", dtypes=_COUNTED)
-def bucketize(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def bucketize(node: Node, emit: Emitter) -> Tensor:
     """How many boundaries are less than or equal to each number; NaN is above all, as in TensorFlow's search."""
     boundaries = np.array(node.attributes.get("boundaries", ()), np.float32)
     if not boundaries.size:
-        return (emit.op("Expand", emit.constant(0, TensorProto.INT32), emit.shape_of(node["input"])),)
+        return emit.op("Expand", emit.constant(0, TensorProto.INT32), emit.shape_of(node["input"]))
     # TensorFlow's boundaries are float32, and it compares integers with them as float32.
     dtype = TensorProto.DOUBLE if node["input"].dtype == TensorProto.DOUBLE else TensorProto.FLOAT
     limits = emit.constant(boundaries, dtype)
     numbers = emit.op("Unsqueeze", emit.cast(node["input"], dtype), emit.constant([-1]))
     below = emit.op("Less", numbers, limits)
     reached = emit.cast(emit.op("Not", below), TensorProto.INT32)
-    return (emit.op("ReduceSum", reached, emit.constant([-1]), keepdims=0),)
+    return emit.op("ReduceSum", reached, emit.constant([-1]), keepdims=0)
 
 
 @handles("LowerBound", "UpperBound", inputs=("sorted_inputs", "values"), to="Less", dtypes=_COUNTED)
-def bound(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def bound(node: Node, emit: Emitter) -> Tensor:
     """How many numbers in a sorted row are below each value of that row, or not above it; none is above NaN."""
     limits = emit.op("Unsqueeze", node["sorted_inputs"], emit.constant([1]))
     numbers = emit.op("Unsqueeze", node["values"], emit.constant([2]))
@@ -124,7 +124,7 @@ def bound(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     else:
         reached = emit.op("Not", emit.op("Less", numbers, limits))
     dtype = int(node.attributes.get("out_type", TensorProto.INT32))
-    return (emit.op("ReduceSum", emit.cast(reached, dtype), emit.constant([2]), keepdims=0),)
+    return emit.op("ReduceSum", emit.cast(reached, dtype), emit.constant([2]), keepdims=0)
 
 
 @handles(

@@ -36,7 +36,7 @@ def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=_ANYTHING,
     ignored=("validate_indices",),
 )
-def sparse_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def sparse_to_dense(node: Node, emit: Emitter) -> Tensor:
     """The default everywhere, with the values scattered into it."""
     indices = emit.cast(node["sparse_indices"], TensorProto.INT64)
     shape = emit.cast(node["output_shape"], TensorProto.INT64)
@@ -49,7 +49,7 @@ def sparse_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if values.rank == 0:
         entries = emit.size(indices, 0)
         values = emit.op("Expand", values, entries)
-    return (emit.op("ScatterND", emit.op("Expand", default, shape), indices, values),)
+    return emit.op("ScatterND", emit.op("Expand", default, shape), indices, values)
 
 
 @handles("SparseSlice", inputs=("indices", "values", "shape", "start", "size"), to="Compress", dtypes=_ANYTHING)

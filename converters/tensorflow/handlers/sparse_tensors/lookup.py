@@ -29,7 +29,7 @@ _LISTS: dict[DType, tuple[str, str]] = {
     notes="keys are int32, int64 or string; a mutable table is read when the model is converted",
     ignored=("table_handle",),  # the node has the table
 )
-def lookup_table_find(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def lookup_table_find(node: Node, emit: Emitter) -> Tensor:
     """The value of each key, or the default; values that LabelEncoder cannot hold are gathered by position."""
     if node.table is None:
         raise Unsupported(
@@ -46,13 +46,13 @@ def lookup_table_find(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         raise Unsupported(f"ONNX Runtime has no dictionary with keys of type {dtype_name(keys.dtype)}")
     if not len(known):
         shape = emit.op("Concat", emit.shape_of(keys), emit.shape_of(default), axis=0)
-        return (emit.op("Expand", default, shape),)
+        return emit.op("Expand", default, shape)
     if default.dtype in _LISTS and default.value is not None and held.ndim == 1:
-        return (_encode(keys, known, held, default.value.item(), default.dtype, emit),)
+        return _encode(keys, known, held, default.value.item(), default.dtype, emit)
     # The default comes after the last value.
     places = _encode(keys, known, np.arange(len(known)), len(known), TensorProto.INT64, emit)
     values = emit.op("Concat", emit.constant(held), emit.op("Unsqueeze", default, emit.constant([0])), axis=0)
-    return (emit.op("Gather", values, places, axis=0),)
+    return emit.op("Gather", values, places, axis=0)
 
 
 def _encode(keys: Tensor, known: Any, values: Any, default: Any, dtype: DType, emit: Emitter) -> Tensor:

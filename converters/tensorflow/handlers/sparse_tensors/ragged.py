@@ -30,7 +30,7 @@ _ANYTHING = ("every type",)
     to="ScatterND",
     dtypes=_ANYTHING,
 )
-def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> Tensor:
     """The default everywhere, overwritten with the values that are inside the shape."""
     values, given = node["values"], node["shape"]
     kinds = [kind.decode() for kind in node.attributes["row_partition_types"]]
@@ -52,7 +52,7 @@ def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if not _is_vector(node["values"]):
         inner = emit.op("Slice", emit.shape_of(values), emit.constant([1]), emit.constant([np.iinfo(np.int64).max]))
         shape = emit.op("Concat", shape, inner, axis=0)
-    return (emit.op("ScatterND", emit.op("Expand", node["default_value"], shape), coordinates, values),)
+    return emit.op("ScatterND", emit.op("Expand", node["default_value"], shape), coordinates, values)
 
 
 def _of_kinds(kinds: list[str], tensors: list[Tensor], values: Tensor, emit: Emitter) -> list[Partition]:

@@ -11,10 +11,10 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.context import Context
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 
 def _names(node: Any) -> list[str]:
@@ -75,7 +75,7 @@ def outer_origins(context: Context, scope: Scope, wanted: Sequence[Any]) -> list
 )
 def branch(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     """An If, or for several branches, an If in an If."""
-    emit: Emitter = scope.frame.emit
+    emit: InferringEmitter = scope.frame.emit
     (condition,) = context.tensors(scope.origins(node)[:1])
     scopes = _branches(context, scope, node)
     if not scopes:
@@ -122,13 +122,13 @@ def written_if(
     else_branch: GraphProto,
     dtypes: Sequence[int],
     shapes: Sequence[Shape | None],
-    emit: Emitter,
+    emit: InferringEmitter,
 ) -> tuple[Tensor, ...]:
     """An If of two finished branches."""
     return emit.node("If", [condition], dtypes, shapes, then_branch=then_branch, else_branch=else_branch)
 
 
-def branch_graph(emit: Emitter, results: Sequence[Tensor], name: str) -> GraphProto:
+def branch_graph(emit: InferringEmitter, results: Sequence[Tensor], name: str) -> GraphProto:
     """The graph of a branch, which has no inputs; its results must be made in it, under names of their own."""
     emit.begin(name)
     names = [emit.names.fresh(f"{name}/result_{k}") for k in range(len(results))]
@@ -136,7 +136,7 @@ def branch_graph(emit: Emitter, results: Sequence[Tensor], name: str) -> GraphPr
     return emit.graph(name, [], [value_info(tensor) for tensor in outputs])
 
 
-def truth(condition: Tensor, emit: Emitter) -> Tensor:
+def truth(condition: Tensor, emit: InferringEmitter) -> Tensor:
     """A condition as TensorFlow takes it: a scalar that is not 0, or else a tensor or string that is not empty."""
     if condition.dtype == TensorProto.STRING:
         raise Unsupported("its condition is a string")

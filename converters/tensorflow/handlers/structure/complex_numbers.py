@@ -10,9 +10,9 @@ from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
+from onnx_sparse.converters.writing.emitter import Emitter
 
 #: The types of the parts, as TensorFlow counts types.
 _REAL = {NUMBERS["complex64"]: NUMBERS["float32"], NUMBERS["complex128"]: NUMBERS["float64"]}

@@ -15,16 +15,16 @@ from onnx_sparse.converters.tensorflow.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.handlers.structure.ragged_rows import VARIANT, concatenated_rows, of_rows
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, RaggedRows, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _LAST = np.iinfo(np.int64).max
 
 #: Converts a node: its values, its attributes, and the type of elements.
-_Convert = Callable[[list[Any], Attributes, int, Emitter], Value]
+_Convert = Callable[[list[Any], Attributes, int, InferringEmitter], Value]
 
 
 def _list(op_type: str) -> Callable[[_Convert], _Convert]:
@@ -59,7 +59,7 @@ def _inputs(context: Context, scope: Scope, node: Any) -> list[Any]:
     return values
 
 
-def rows_of(value: Value, emit: Emitter, element_shape: Shape | None = None) -> Tensor:
+def rows_of(value: Value, emit: InferringEmitter, element_shape: Shape | None = None) -> Tensor:
     """The elements of a list as a tensor.
 
     Raises:
@@ -82,7 +82,7 @@ def known_shape(one: Shape | None, other: Shape | None) -> Shape | None:
     return tuple(b if a is None else a for a, b in zip(one, other, strict=True))
 
 
-def zeros(count: Tensor, sizes: Tensor, dtype: int, emit: Emitter) -> Tensor:
+def zeros(count: Tensor, sizes: Tensor, dtype: int, emit: InferringEmitter) -> Tensor:
     """So many zeros, or empty strings, of a shape."""
     nothing = emit.constant(np.array(b"", object)) if dtype == TensorProto.STRING else emit.constant(0, dtype)
     length = emit.op("Reshape", count, emit.constant([1]))
@@ -118,19 +118,19 @@ def written(origin: Origin) -> tuple[Any, Any, Any, bool]:
 
 
 @_list("TensorListReserve")
-def reserve(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def reserve(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """A list of so many elements that are not written yet."""
     return ListOfTensors(None, emit.scalar(emit.int64(values[1])), dtype, shape_in(values[0]))
 
 
 @_list("EmptyTensorList")
-def empty(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def empty(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """A list without elements."""
     return ListOfTensors(None, emit.constant(0), dtype, shape_in(values[0]))
 
 
 @_list("TensorListFromTensor")
-def from_tensor(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def from_tensor(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """The slices of a tensor."""
     rows = values[0]
     size = emit.op("Squeeze", emit.op("Gather", emit.shape_of(rows), emit.constant([0])), emit.constant([0]))
@@ -138,32 +138,34 @@ def from_tensor(values: list[Any], attributes: Attributes, dtype: int, emit: Emi
 
 
 @_list("TensorListStack")
-def stack(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def stack(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """The elements as a tensor."""
     _ = attributes["num_elements"]  # which TensorFlow checks
     return rows_of(values[0], emit, shape_in(values[1]))
 
 
 @_list("TensorListGetItem")
-def get_item(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def get_item(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """One element."""
     return emit.op("Gather", rows_of(values[0], emit, shape_in(values[2])), emit.int64(values[1]), axis=0)
 
 
 @_list("TensorListGather")
-def gather(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def gather(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """Some of the elements as a tensor."""
     return emit.op("Gather", rows_of(values[0], emit, shape_in(values[2])), emit.int64(values[1]), axis=0)
 
 
 @_list("TensorListSetItem")
-def set_item(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def set_item(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """The list with another element."""
     given, index, item = values
     return with_element(given, index, item, emit, grows=bool(attributes["resize_if_index_out_of_bounds"]))
 
 
-def with_element(given: ListOfTensors, index: Tensor, item: Tensor, emit: Emitter, *, grows: bool) -> ListOfTensors:
+def with_element(
+    given: ListOfTensors, index: Tensor, item: Tensor, emit: InferringEmitter, *, grows: bool
+) -> ListOfTensors:
     """The list with another element at a position, up to which a list that grows is filled with zeros."""
     rows, size = given.rows, given.size
     if grows:
@@ -180,7 +182,7 @@ def with_element(given: ListOfTensors, index: Tensor, item: Tensor, emit: Emitte
 
 
 @_list("TensorListPushBack")
-def push_back(values: list[Any], attributes: Attributes, dtype: int, emit: Emitter) -> Value:
+def push_back(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """The list with an element more."""
     given, item = values
     row = emit.op("Unsqueeze", item, emit.constant([0]))

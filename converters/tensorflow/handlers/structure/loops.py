@@ -24,12 +24,12 @@ from onnx_sparse.converters.tensorflow.handlers.structure.lists import (
 )
 from onnx_sparse.converters.tensorflow.handlers.structure.ragged_rows import Appended
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.effects import changes
 from onnx_sparse.converters.tensorflow.reading.scopes import COPIES, Origin, Scope, parts_of
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of, shape_of
 from onnx_sparse.converters.writing.graph_emitter import value_info
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _LAST = np.iinfo(np.int64).max
 #: How often shapes of a loop's variables are found to be more general than thought.
@@ -234,7 +234,7 @@ def converted_loop(
     Raises:
         Unsupported: It cannot be converted.
     """
-    emit: Emitter = source.scope.frame.emit
+    emit: InferringEmitter = source.scope.frame.emit
     examined = _examined(context, source, initial)
     written_only = {*examined.constants, *examined.scanned, *examined.appended}
     changing = [k for k in range(len(initial)) if k not in written_only]
@@ -333,7 +333,7 @@ class _Round:
         shapes: Sequence[Shape | None],
     ) -> None:
         frame = source.scope.frame.body()
-        self.emit: Emitter = frame.emit
+        self.emit: InferringEmitter = frame.emit
         self._name = f"{source.name}/body"
         names = self.emit.names
         self._inputs = [
@@ -386,7 +386,7 @@ def _condition(context: Context, source: Source, what: str, values: Sequence[Val
     return truth(condition, frame.emit)
 
 
-def _parts(value: Value, emit: Emitter) -> list[Tensor]:
+def _parts(value: Value, emit: InferringEmitter) -> list[Tensor]:
     """The tensors of a variable: itself, or the elements and the size of a list."""
     if isinstance(value, ListOfTensors):
         return [rows_of(value, emit), value.size]
@@ -395,7 +395,7 @@ def _parts(value: Value, emit: Emitter) -> list[Tensor]:
     return [value]
 
 
-def _whole(value: Value, tensors: list[Tensor], emit: Emitter, *, consume: bool = False) -> Value:
+def _whole(value: Value, tensors: list[Tensor], emit: InferringEmitter, *, consume: bool = False) -> Value:
     """The variable of which the first tensors, which are removed, are the parts."""
     if isinstance(value, ListOfTensors):
         rows, size = tensors[:2]
@@ -404,7 +404,7 @@ def _whole(value: Value, tensors: list[Tensor], emit: Emitter, *, consume: bool 
     return tensors.pop(0)
 
 
-def _completed(value: ListOfTensors, rows: Tensor, scan: _Scan, emit: Emitter) -> ListOfTensors:
+def _completed(value: ListOfTensors, rows: Tensor, scan: _Scan, emit: InferringEmitter) -> ListOfTensors:
     """A list with the elements that rounds have written, and zeros elsewhere."""
     place = scan.place
     zero, one = emit.constant([0]), emit.constant([1])

@@ -13,11 +13,11 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, RaggedRows, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 VARIANT = NUMBERS["variant"]

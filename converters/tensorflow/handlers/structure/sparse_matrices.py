@@ -16,11 +16,11 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, structure
 from onnx_sparse.converters.tensorflow.handlers.sparse_tensors.arithmetic import sparse_tensor_dense_mat_mul
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
-from onnx_sparse.converters.tensorflow.importing.emitter import Emitter
 from onnx_sparse.converters.tensorflow.importing.values import SparseMatrix, Value
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing import reads
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 
 @structure("SparseTensorToCSRSparseMatrix")
@@ -78,8 +78,8 @@ def sparse_mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ..
     return (SparseMatrix(indices, emit.op("GatherND", made, indices), emit.shape_of(made)),)
 
 
-def _begun(scope: Scope, node: Any) -> Emitter:
-    emit: Emitter = scope.frame.emit
+def _begun(scope: Scope, node: Any) -> InferringEmitter:
+    emit: InferringEmitter = scope.frame.emit
     emit.begin(f"{scope.name}{node.name}")
     return emit
 
@@ -95,7 +95,7 @@ def _is_turned(attributes: Attributes, name: str) -> bool:
     return bool(attributes[f"transpose_{name}"]) != bool(attributes[f"adjoint_{name}"])
 
 
-def _turned(matrix: SparseMatrix, is_turned: bool, emit: Emitter) -> SparseMatrix:
+def _turned(matrix: SparseMatrix, is_turned: bool, emit: InferringEmitter) -> SparseMatrix:
     if not is_turned:
         return matrix
     back = emit.constant([1, 0])
@@ -103,17 +103,17 @@ def _turned(matrix: SparseMatrix, is_turned: bool, emit: Emitter) -> SparseMatri
     return SparseMatrix(indices, matrix.values, emit.op("Gather", matrix.shape, back))
 
 
-def _marked(matrix: SparseMatrix, emit: Emitter) -> SparseMatrix:
+def _marked(matrix: SparseMatrix, emit: InferringEmitter) -> SparseMatrix:
     """The matrix with ones for its values."""
     ones = emit.op("Expand", emit.constant(np.float32(1), TensorProto.FLOAT), emit.shape_of(matrix.values))
     return SparseMatrix(matrix.indices, ones, matrix.shape)
 
 
-def _dense(matrix: SparseMatrix, emit: Emitter) -> Tensor:
+def _dense(matrix: SparseMatrix, emit: InferringEmitter) -> Tensor:
     zeros = emit.op("Expand", emit.like(0, matrix.values), matrix.shape, shape=(None, None))
     return emit.op("ScatterND", zeros, matrix.indices, matrix.values)
 
 
-def _product(a: SparseMatrix, b: Tensor, emit: Emitter) -> Tensor:
+def _product(a: SparseMatrix, b: Tensor, emit: InferringEmitter) -> Tensor:
     inputs = reads.Attributes({"a_indices": a.indices, "a_values": a.values, "a_shape": a.shape, "b": b}, "input")
     return sparse_tensor_dense_mat_mul(Node("", "SparseTensorDenseMatMul", inputs), emit)[0]

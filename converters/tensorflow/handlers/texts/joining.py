@@ -19,13 +19,13 @@ _OPSET_20 = "the model has opset 20"
 
 
 @handles("StringJoin", inputs=("inputs*",), to="StringConcat", dtypes=("string",), notes=_OPSET_20)
-def string_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def string_join(node: Node, emit: Emitter) -> Tensor:
     """The inputs, which may be scalars, with the separator between them."""
     joined, *others = node.all("inputs")
     separator = node.attributes.get("separator", b"")
     for other in others:
         joined = concatenated(joined, *([text_constant(separator, emit)] if separator else []), other, emit=emit)
-    return (joined,)
+    return joined
 
 
 @handles(
@@ -35,7 +35,7 @@ def string_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=tuple(map(dtype_name, OPS["SummarizeTensor"].types["T"])),
     notes=_OPSET_20,
 )
-def string_format(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def string_format(node: Node, emit: Emitter) -> Tensor:
     """The texts of tensors in the places of a template."""
     given = node.all("inputs")
     template, placeholder = (node.attributes.get(name, b"%s") for name in ("template", "placeholder"))
@@ -49,18 +49,18 @@ def string_format(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     for tensor, piece in zip(given, pieces, strict=True):
         (text,) = emit.domain_op("SummarizeTensor", {"input": tensor, "summarize": summarize})
         texts += [text, text_constant(piece, emit)]
-    return (concatenated(*texts, emit=emit),)
+    return concatenated(*texts, emit=emit)
 
 
 @handles("ReduceJoin", inputs=("inputs", "reduction_indices"), to="RaggedReduceJoin", dtypes=("string",))
-def reduce_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def reduce_join(node: Node, emit: Emitter) -> Tensor:
     """Joins along axes; of several, the first varies fastest."""
     words, given = node["inputs"], node["reduction_indices"]
     if words.rank is None or given.value is None:
         raise Unsupported("the rank of the strings, and the axes, must be known")
     axes = [int(axis) % max(words.rank, 1) for axis in given.value.reshape(-1)]
     if not axes:
-        return (words,)
+        return words
     kept = [axis for axis in range(words.rank) if axis not in axes]
     order = [*kept, *reversed(axes)]
     shape = emit.shape_of(words)
@@ -84,7 +84,7 @@ def reduce_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         shape = emit.op("Where", reduced, emit.constant(1), shape)
     else:
         shape = emit.op("Gather", shape, emit.constant(np.array(kept, np.int64)))
-    return (emit.op("Reshape", joined, shape, allowzero=1),)
+    return emit.op("Reshape", joined, shape, allowzero=1)
 
 
 @handles(
@@ -94,7 +94,7 @@ def reduce_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtypes=("string",),
     notes="ids must not be negative",
 )
-def unsorted_segment_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def unsorted_segment_join(node: Node, emit: Emitter) -> Tensor:
     """Joins the strings of each id, in their order; TensorFlow drops empty ones at the beginning, with separators."""
     words, ids = node["inputs"], emit.cast(node["segment_ids"], TensorProto.INT64)
     if words.rank != 1 or ids.rank != 1:
@@ -110,7 +110,7 @@ def unsorted_segment_join(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         begun = emit.op("Greater", counted, emit.op("Gather", before, emit.op("Gather", partition.splits, by_id)))
         words = emit.op("Compress", words, begun, axis=0)
         partition = of_rowids(emit.op("Compress", by_id, begun, axis=0), rows, emit)
-    return (joined_rows(words, partition.splits, separator, emit),)
+    return joined_rows(words, partition.splits, separator, emit)
 
 
 def joined_rows(values: Tensor, splits: Tensor, separator: bytes, emit: Emitter) -> Tensor:

@@ -141,7 +141,7 @@ def regex_full_match(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     differs="numbers that are not decimal (0x10), or beyond the range of normal doubles (1e400, 1e-320), are an error; "
     "TensorFlow reads them",
 )
-def string_to_number(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def string_to_number(node: Node, emit: Emitter) -> Tensor:
     """Cast, which takes a number at the beginning of any text: what is no number becomes "", which it refuses."""
     words, dtype = node["string_tensor"], node.dtypes[0]
     number = _FLOAT if dtype in FLOATS else _DIGITS
@@ -152,7 +152,7 @@ def string_to_number(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         wide = emit.cast(words, TensorProto.INT64)
         fits = emit.op("Equal", emit.cast(emit.cast(wide, dtype), TensorProto.INT64), wide)
         words = emit.op("Where", fits, words, text_constant(b"", emit))
-    return (emit.cast(words, dtype),)
+    return emit.cast(words, dtype)
 
 
 @handles("StringLength", inputs=("input",), dtypes=("string",))
