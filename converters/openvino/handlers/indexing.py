@@ -12,9 +12,9 @@ from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import one_hot as lowering
 from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.reordering import rolled
 from onnx_sparse.converters.writing.lowering.scattering import scatter_elements, scatter_rows
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
-from onnx_sparse.converters.writing.lowering.slicing import rolled
 from onnx_sparse.schemas.segment_body import highest, lowest
 
 

@@ -6,7 +6,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.lowering import slicing
+from onnx_sparse.converters.writing.lowering import reordering
 
 
 @handles("Reshape-1", to="Reshape")
@@ -132,7 +132,7 @@ def pad(node: Node, emit: OpenVINOEmitter) -> Tensor:
         node.disregard("3")
     if mode == "symmetric":
         pairs = [*zip(begins.integers("the paddings"), ends.integers("the paddings"), strict=True)]
-        return slicing.mirrored(emit, node[0], pairs, symmetric=True)
+        return reordering.mirrored(emit, node[0], pairs, symmetric=True)
     pads = emit.op("Concat", begins, ends, axis=0)
     value = node.optional(3) if mode == "constant" else None
     if value is not None:
@@ -146,11 +146,11 @@ def reverse(node: Node, emit: OpenVINOEmitter) -> Tensor:
     axes = node[1].constant("the axes").ravel()
     if node.choice("mode", ("index", "mask")) == "mask":
         axes = axes.nonzero()[0]
-    return slicing.reversed_along(emit, node[0], axes.tolist())
+    return reordering.reversed_along(emit, node[0], axes.tolist())
 
 
 @handles("ReverseSequence-1", to="ReverseSequence")
 def reverse_sequence(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ReverseSequence-1."""
     batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
-    return slicing.reverse_sequence(emit, node[0], emit.vector(node[1]), batch=batch, time=time)
+    return reordering.reverse_sequence(emit, node[0], emit.vector(node[1]), batch=batch, time=time)

@@ -46,16 +46,15 @@ def slice_scatter(node: Node, emit: OpenVINOEmitter) -> Tensor:
 @handles("StridedSlice-1", to="Slice, Squeeze, Unsqueeze")
 def strided_slice(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """StridedSlice-1 with its five masks, whose position k belongs to entry k of begin, not to axis k."""
-    count = _entries(node)
-    masks = {key: _mask(node, key, count) for key in slicing.MASKS}
-    strides = emit.constant([1] * count) if node.optional(3) is None else node[3]
+    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    masks = {name: _mask(node.integers(f"{name}_mask", [])) for name in names}
+    strides = emit.constant([1] * _entries(node)) if node.optional(3) is None else node[3]
     return slicing.strided_slice(emit, node[0], node[1], node[2], strides, masks)
 
 
-def _mask(node: Node, key: str, count: int) -> list[bool]:
-    """One of the masks; entries that the file omits at its end are not set. A set one of begin means: ignore begin."""
-    given = [bool(bit) for bit in node.integers(f"{key}_mask", [])]
-    return given + [False] * (count - len(given))
+def _mask(entries: list[int]) -> int:
+    """A mask as bits; entries that the file omits at its end are not set. A set one of begin means: ignore begin."""
+    return sum(1 << k for k, bit in enumerate(entries) if bit)
 
 
 def _entries(node: Node) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.lowering.slicing import rolled
+from onnx_sparse.converters.writing.lowering.reordering import rolled
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter

@@ -10,7 +10,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.lowering import slicing
+from onnx_sparse.converters.writing.lowering import partitioning, reordering, slicing
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 _EVERY = ("every type",)
@@ -19,7 +19,7 @@ _ORDERED_AS: dict[int, int] = {
     **dict.fromkeys((TensorProto.BOOL, TensorProto.INT16, TensorProto.UINT16), TensorProto.INT32),
     TensorProto.UINT32: TensorProto.INT64,
 }
-_LAST = np.iinfo(np.int64).max
+_FIRST = np.iinfo(np.int64).min
 
 
 @handles("GatherV2", inputs=("params", "indices", "axis"), to="Gather", dtypes=_EVERY)
@@ -35,12 +35,9 @@ def gather(node: Node, emit: Emitter) -> Tensor:
 @handles("StridedSlice", inputs=("input", "begin", "end", "strides"), to="Slice", dtypes=_EVERY)
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """Slices as Python writes them: `x[1:-1, ..., tf.newaxis, 0]`."""
-    begin, end, strides = (node[name] for name in ("begin", "end", "strides"))
-    count = (strides.shape or (None,))[0]
-    if count is None:
-        raise Unsupported("the number of its strides is not known")
-    masks = {name: slicing.bits(int(node.attributes[f"{name}_mask"]), count) for name in slicing.MASKS}
-    return slicing.strided_slice(emit, node["input"], begin, end, strides, masks)
+    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    masks = {name: int(node.attributes[f"{name}_mask"]) for name in names}
+    return slicing.strided_slice(emit, node["input"], node["begin"], node["end"], node["strides"], masks)
 
 
 @handles("Where", inputs=("input",), to="NonZero", dtypes=("all numbers", "bool"))
@@ -59,21 +56,21 @@ def where(node: Node, emit: Emitter) -> Tensor:
 @handles("ReverseV2", inputs=("tensor", "axis"), to="Slice", dtypes=_EVERY)
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along axes."""
-    return slicing.reversed_along(emit, node["tensor"], node["axis"].integers("axis"))
+    return reordering.reversed_along(emit, node["tensor"], node["axis"].integers("axis"))
 
 
 @handles("Reverse", inputs=("tensor", "dims"), to="Slice", dtypes=_EVERY)
 def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along the axes that a vector of Booleans marks."""
     axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
-    return slicing.reversed_along(emit, node["tensor"], axes)
+    return reordering.reversed_along(emit, node["tensor"], axes)
 
 
 @handles("ReverseSequence", inputs=("input", "seq_lengths"), to="ReverseSequence", dtypes=_EVERY)
 def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     """The first elements of each row from last to first, as many as the row's length says."""
     batch, time = (int(node.attributes[name]) for name in ("batch_dim", "seq_dim"))
-    return slicing.reverse_sequence(emit, node["input"], node["seq_lengths"], batch=batch, time=time)
+    return reordering.reverse_sequence(emit, node["input"], node["seq_lengths"], batch=batch, time=time)
 
 
 @handles("Pad", inputs=("input", "paddings"), to="Pad", dtypes=("all numbers", "bool"))
@@ -98,7 +95,7 @@ def mirror_pad(node: Node, emit: Emitter) -> Tensor:
     if node["paddings"].value is None:
         return _mirrored(node, x, emit)
     paddings = np.reshape(node["paddings"].constant("paddings"), (-1, 2)).tolist()
-    return slicing.mirrored(emit, x, paddings, symmetric=node.attributes["mode"] == b"SYMMETRIC")
+    return reordering.mirrored(emit, x, paddings, symmetric=node.attributes["mode"] == b"SYMMETRIC")
 
 
 def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:
@@ -121,46 +118,14 @@ def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:
 @handles("DynamicPartition", inputs=("data", "partitions"), to="Compress", dtypes=_EVERY)
 def dynamic_partition(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The slices of each part, in their order."""
-    data, partitions = node["data"], node["partitions"]
     count = int(node.attributes["num_partitions"])
-    if partitions.rank == 0:
-        data, partitions = (emit.op("Unsqueeze", tensor, emit.constant([0])) for tensor in (data, partitions))
-    if partitions.rank > 1:
-        data = _rows(data, partitions.rank, emit)
-        partitions = emit.op("Reshape", partitions, emit.constant([-1]))
-    parts = []
-    for k in range(count):
-        chosen = emit.op("Equal", partitions, emit.like(k, partitions))
-        shape = None if data.shape is None else (None, *data.shape[1:])
-        parts.append(emit.op("Compress", data, chosen, axis=0, shape=shape))
-    return tuple(parts)
+    return partitioning.dynamic_partition(emit, node["data"], node["partitions"], count)
 
 
 @handles("DynamicStitch", "ParallelDynamicStitch", inputs=("indices*", "data*"), to="ScatterND", dtypes=_EVERY)
 def dynamic_stitch(node: Node, emit: Emitter) -> Tensor:
     """The slices of several tensors, each at its place; of those with one place, the last."""
-    all_indices, all_data = node.all("indices"), node.all("data")
-    flat_indices, flat_data = [], []
-    for indices, data in zip(all_indices, all_data, strict=True):
-        flat_indices.append(emit.op("Reshape", emit.int64(indices), emit.constant([-1])))
-        flat_data.append(_rows(data, indices.rank, emit) if indices.rank != 1 else data)
-    places = emit.op("Concat", *flat_indices, axis=0) if len(flat_indices) > 1 else flat_indices[0]
-    rows = emit.op("Concat", *flat_data, axis=0) if len(flat_data) > 1 else flat_data[0]
-    with_none = emit.op("Concat", emit.constant([-1]), places, axis=0)
-    count = emit.op("Add", emit.op("ReduceMax", with_none, emit.constant([0]), keepdims=1), emit.constant([1]))
-    sizes = emit.op("Slice", emit.shape_of(rows), emit.constant([1]), emit.constant([_LAST]), emit.constant([0]))
-    nothing = emit.constant(np.array(b"", object)) if rows.dtype == TensorProto.STRING else emit.like(0, rows)
-    zeros = emit.op("Expand", nothing, emit.op("Concat", count, sizes, axis=0))
-    return emit.op("ScatterND", zeros, emit.op("Unsqueeze", places, emit.constant([1])), rows)
-
-
-def _rows(data: Tensor, rank: int, emit: Emitter) -> Tensor:
-    """The tensor with its first dimensions as one."""
-    sizes = emit.op("Slice", emit.shape_of(data), emit.constant([rank]), emit.constant([_LAST]), emit.constant([0]))
-    # Reshape infers no dimension of an empty tensor.
-    first = emit.op("Slice", emit.shape_of(data), emit.constant([0]), emit.constant([rank]), emit.constant([0]))
-    count = emit.op("ReduceProd", first, emit.constant([0]), keepdims=1) if rank else emit.constant([1])
-    return emit.op("Reshape", data, emit.op("Concat", count, sizes, axis=0), allowzero=1)
+    return partitioning.dynamic_stitch(emit, node.all("indices"), node.all("data"))
 
 
 @handles("ArgMax", "ArgMin", inputs=("input", "dimension"), to="ArgMax", dtypes=("all numbers",))
