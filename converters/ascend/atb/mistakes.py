@@ -276,7 +276,7 @@ def _places(trial: Trial) -> Variants:
     for place, array in enumerate(trial.inputs[1:], 1):
         if array.dtype.kind in "iu":
             for by, words in ((1, "after"), (-1, "before")):
-                yield f"the rows {words} those of the indices", trial.with_input(place, _moved(array, by))
+                yield f"the rows one place {words}", trial.with_input(place, _moved(array, by))
             break
 
 
