@@ -179,9 +179,9 @@ def test_sources_run_in_their_own_programs(cli, tmp_path, package, make, program
 
 
 def test_a_signature_is_for_tensorflow(cli, path):
-    assert (
-        "source_options are for sources of TensorFlow" in cli("benchmark", path, "--source", path, "--tag", "x").error
-    )
+    assert cli("benchmark", path, "--source", path, "--tag", "x").error == "--tag: only a SavedModel has that"
+    with pytest.raises(ValueError, match="tag=: only a SavedModel has that"):
+        onnx_sparse.benchmark(path, path, tag="x")
 
 
 def test_a_source_that_refuses_the_rows_is_named(cli, path, tmp_path):

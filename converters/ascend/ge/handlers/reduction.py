@@ -7,6 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -20,7 +21,7 @@ def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
     x, *given = node.take(1, 2)
     axes = given[0].integers("axes") if given else node.integers("axes")
-    places = sorted({x.axis(axis) for axis in axes})
+    places = sorted({place(x, axis) for axis in axes})
     if not places:
         return x
     name, keep = node.op_type.removesuffix("D"), node.flag("keep_dims")
@@ -33,7 +34,7 @@ def reduce_flags(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
     x, *given = node.take(1, 2)
     axes = given[0].integers("axes") if given else node.integers("axes")
-    places = sorted({x.axis(axis) for axis in axes})
+    places = sorted({place(x, axis) for axis in axes})
     if not places:
         return x
     name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceMax"
@@ -48,7 +49,7 @@ def log_softmax(node: Node, emit: AscendEmitter) -> Tensor:
     axes = node.integers("axes") or [-1]
     if len(axes) != 1:
         raise Unsupported(f"axes {axes} are not one axis")
-    return emit.in_float32(lambda wide: emit.op("LogSoftmax", wide, axis=x.axis(axes[0])), x)
+    return emit.in_float32(lambda wide: emit.op("LogSoftmax", wide, axis=place(x, axes[0])), x)
 
 
 @handles("BatchNormV3", to="BatchNormalization", notes="inference: is_training = false")
@@ -69,9 +70,9 @@ def batch_norm(node: Node, emit: AscendEmitter) -> Results:
 def cumsum(node: Node, emit: AscendEmitter) -> Tensor:
     """Cumsum(x, axis | exclusive, reverse)."""
     x, axis = node.take(2)
-    place = emit.constant(x.axis(axis.integer("axis")))
+    along = emit.constant(place(x, axis.integer("axis")))
     flags = {name: int(node.flag(name)) for name in ("exclusive", "reverse")}
-    return emit.in_float32(lambda wide: emit.op("CumSum", wide, place, shape=x.shape, **flags), x)
+    return emit.in_float32(lambda wide: emit.op("CumSum", wide, along, shape=x.shape, **flags), x)
 
 
 @handles("SoftmaxV2", to="Softmax")
