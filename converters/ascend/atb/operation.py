@@ -25,6 +25,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.schemas.declaration import element_type
+from onnx_sparse.settings import Backend
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +48,7 @@ class OperationRunner:
         notes: What the handlers had to assume, by operation type.
     """
 
-    def __init__(self, choices: Choices, backend: str) -> None:
+    def __init__(self, choices: Choices, backend: Backend) -> None:
         self._choices = choices
         self._backend = backend
         self._sessions: OrderedDict[str, Any] = OrderedDict()
