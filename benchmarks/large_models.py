@@ -2,10 +2,10 @@
 
     python benchmarks/large_models.py [--gigabytes 0.4 4 12] [--folder DIR] [--sources onnx one savedmodel pt2 ir]
 
-Each line is a command in a process of its own. `anonymous` is the most memory that it, or a child, takes for itself, `mapped`
-the most of files that it has mapped, which the system drops when it needs the memory. `x cp` compares its time with that of
-`cp` of as many bytes as it writes, in the same folder at the same time. A source is skipped if its framework is not
-installed. On Linux.
+Each line is a command in a process of its own. `anonymous` is the most memory that it, or a child, takes for itself,
+`mapped` the most of files that it has mapped, which the system drops when it needs the memory. `x cp` compares its time
+with that of `cp` of as many bytes as it writes, in the same folder at the same time. A source is skipped if its
+framework is not installed. On Linux.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def commands(source: str, path: Path, out: Path) -> Iterator[list[str]]:
 
 
 def measured(command: list[str], folder: Path) -> dict[str, float]:
-    """The seconds of a command, the MiB that the largest of its processes takes, and what it has written in a folder."""
+    """The seconds of a command, the most MiB of one of its processes, and what it has written in a folder."""
     begin, anonymous, mapped = time.perf_counter(), 0, 0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while process.poll() is None:
