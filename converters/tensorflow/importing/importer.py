@@ -38,7 +38,6 @@ from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
 from onnx_sparse.converters.writing.lowering.gathering import gathered
-from onnx_sparse.converters.writing.reads import refuse_unread
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.
@@ -202,10 +201,7 @@ class Importer(Context):
             return (self._looked_up(lookup, emit),)
         if node.op in STRUCTURE:
             scope.data_inputs(node)
-            seen = GraphNode(node)
-            structure_made = STRUCTURE[node.op].convert(self, scope, seen)
-            refuse_unread(seen, STRUCTURE[node.op].ignored)
-            return structure_made
+            return STRUCTURE[node.op].made(self, scope, GraphNode(node))
         if is_shape_of_variants(node):
             (value,) = self.values(scope.origins(node))
             return (shape_of_variants(value, node, emit),)

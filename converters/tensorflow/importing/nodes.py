@@ -45,7 +45,7 @@ def converted_by(
     return results, dtypes
 
 
-class GraphNode(reads.Readable):
+class GraphNode(reads.Node):
     """A node about the graph, whose attributes are TensorFlow's messages.
 
     Args:
@@ -60,7 +60,7 @@ class GraphNode(reads.Readable):
         return getattr(self._node, name)
 
     def parts(self) -> Iterable[reads.Reads]:
-        """See `Readable`."""
+        """See `Node`."""
         return (self.attr,)
 
 

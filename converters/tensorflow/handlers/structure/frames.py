@@ -21,7 +21,8 @@ from onnx_sparse.converters.tensorflow.handlers.structure.branches import (
     truth,
     written_if,
 )
-from onnx_sparse.converters.tensorflow.handlers.structure.loops import Source, converted_loop
+from onnx_sparse.converters.tensorflow.handlers.structure.loop_sources import Source
+from onnx_sparse.converters.tensorflow.handlers.structure.loops import converted_loop
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope, parts_of
