@@ -124,8 +124,7 @@ def test_names_are_not_taken_twice():
 def test_large_tables_are_not_copied_through_protobuf(monkeypatch: pytest.MonkeyPatch):
     from onnx_sparse.models import large_models
 
-    monkeypatch.setattr(large_models, "_SMALL", 64)
-    monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (64,))
+    monkeypatch.setattr(large_models, "LEAST", 64)
     table = np.arange(160, dtype=np.float32).reshape(10, 16)
     model = parser.parse_model("""
     <ir_version: 8, opset_import: ["" : 18]>

@@ -20,6 +20,7 @@ from onnx_sparse.converters.writing.inference import MOST_OF_SIZES, inferred
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes
 from onnx_sparse.models.onnx_tools import ONNX_ERRORS, convert_version, infer_shapes
+from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas import DOMAIN as OWN_DOMAIN
 from onnx_sparse.schemas import OPSET_VERSION
 
@@ -181,7 +182,7 @@ class _Followed:
 
     def _note(self, name: str, constant: TensorProto) -> None:
         dims = tuple(constant.dims)
-        small = math.prod(dims) <= MOST_OF_SIZES and constant.data_location != TensorProto.EXTERNAL
+        small = math.prod(dims) <= MOST_OF_SIZES and is_known(constant)
         self._tensors[name] = Tensor(name, constant.data_type, dims, array_of(constant) if small else None)
 
 

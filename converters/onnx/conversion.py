@@ -11,7 +11,6 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.onnx.fusing import fuse
 from onnx_sparse.converters.rewriting import Rewriting
 from onnx_sparse.models.canonical import canonicalize
-from onnx_sparse.models.model_files import model_of
 
 if TYPE_CHECKING:
     from onnx_sparse.models.model_files import ModelSource
@@ -45,7 +44,7 @@ def convert(
     tell = progress or (lambda stage: None)
     tell("loading")
     try:
-        model = canonicalize(model_of(source))
+        model = canonicalize(source)
         tell("converting")
         return fuse(model, explain=explain, repair_scatter=repair_scatter, check_ids=check_ids)
     except (OSError, ValueError) as error:

@@ -28,6 +28,7 @@ from onnx_sparse.converters.rewriting.graph import constants_of
 from onnx_sparse.converters.rewriting.well_formed import is_well_formed
 from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.models.graphs import array_of, attribute, subgraphs
+from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 
@@ -146,7 +147,7 @@ class _Follower:
         self._types[name], self._shapes[name] = tensor.data_type, tuple(tensor.dims)
         self._constants[name] = tensor
         found = None
-        if is_integer(tensor.data_type) and tensor.data_location != TensorProto.EXTERNAL:
+        if is_integer(tensor.data_type) and is_known(tensor):
             values = array_of(tensor)
             found = Interval(int(values.min()), int(values.max())) if values.size else ZERO
         self._note(name, found)
@@ -203,7 +204,7 @@ class _Follower:
     def _numbers(self, name: str) -> list[int] | None:
         """The elements of a constant of integers."""
         tensor = self._constants.get(name)
-        if tensor is None or not is_integer(tensor.data_type) or tensor.data_location == TensorProto.EXTERNAL:
+        if tensor is None or not is_integer(tensor.data_type) or not is_known(tensor):
             return None
         return [int(number) for number in array_of(tensor).ravel()]
 

@@ -7,10 +7,11 @@ well work in the other layout, until one undoes it or something needs the transp
 from __future__ import annotations
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes, subgraphs
+from onnx_sparse.models.references import tensor_of
 
 #: The orders from channels second to channels last: only those are carried along.
 _CHANNELS_LAST = ([0, 2, 3, 1], [0, 2, 3, 4, 1])
@@ -151,6 +152,6 @@ class _Carrier:
 
     def _constant(self, name: str, array: Array) -> str:
         if name not in self._constants:
-            self._graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+            self._graph.initializer.append(tensor_of(np.ascontiguousarray(array), name))
             self._constants[name] = self._graph.initializer[-1]
         return name

@@ -23,6 +23,7 @@ from onnx_sparse.models.graphs import (
     read_names,
     rename,
 )
+from onnx_sparse.models.references import blocks_of, is_known, is_reference, state_content, tensor_of
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 
@@ -135,7 +136,7 @@ class Graph:
     def is_constant(self, name: str) -> bool:
         """Whether a tensor is a constant whose value can be read."""
         tensor = self._constants.get(name)
-        return tensor is not None and tensor.data_location != TensorProto.EXTERNAL
+        return tensor is not None and is_known(tensor)
 
     def constant(self, name: str, *, most: int | None = _SMALL) -> Array | None:
         """The value of a constant; None for anything else, and for what is in other files or has more elements."""
@@ -166,6 +167,8 @@ class Graph:
     def is_zeros(self, name: str) -> bool:
         """Whether all elements of a tensor are known to be 0, also those of a large constant."""
         tensor = self._constants.get(name)
+        if tensor is not None and is_reference(tensor):
+            return not any(np.frombuffer(block, np.uint8).any() for block in blocks_of(tensor))
         if tensor is not None and tensor.raw_data:
             return tensor.raw_data.count(0) == len(tensor.raw_data)
         return self.uniform(name) == 0
@@ -229,7 +232,7 @@ class Graph:
         key = (dtype, array.shape, array.tobytes()) if not name and array.size <= _SHARED else None
         if key in self._shared:
             return self._shared[key]
-        tensor = numpy_helper.from_array(array, name or self.fresh(near, "constant"))
+        tensor = tensor_of(array, name or self.fresh(near, "constant"))
         self.proto.initializer.append(tensor)
         self._constants[tensor.name] = tensor
         self._types[tensor.name] = (tensor.data_type, tuple(tensor.dims))
@@ -321,6 +324,8 @@ class Graph:
             key.CopyFrom(node)
             key.ClearField("name")
             key.output[:] = ["made" if name else "" for name in node.output]
+            for tensor in filter(is_reference, (a.t for a in key.attribute)):
+                state_content(tensor)
             first = seen.setdefault(key.SerializeToString(deterministic=True), node)
             if first is node:
                 kept.append(node)
@@ -372,6 +377,8 @@ def content(tensor: TensorProto) -> bytes:
     unnamed = TensorProto()
     unnamed.CopyFrom(tensor)
     unnamed.ClearField("name")
+    if is_reference(unnamed):
+        state_content(unnamed)
     return bytes(unnamed.SerializeToString(deterministic=True))
 
 

@@ -16,6 +16,7 @@ from onnx_sparse.converters.rewriting.rules.known_branches import KnownBranch
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.writing.folding import folded
 from onnx_sparse.models.graphs import attribute, graphs, rename
+from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, element_type, numpy_dtype
 
 #: A constant with more elements is made only if it is no larger than the node's inputs.
@@ -38,8 +39,8 @@ def _merge_equal_constants(graph: GraphProto) -> None:
     renamed: dict[str, str] = {}
     kept = {value.name for value in (*graph.input, *graph.output)}
     for tensor in graph.initializer:
-        is_external = tensor.data_location == TensorProto.EXTERNAL
-        if len(tensor.dims) > 1 or max(tensor.dims, default=0) > _COMPARED or is_external or tensor.name in kept:
+        is_table = len(tensor.dims) > 1 or max(tensor.dims, default=0) > _COMPARED
+        if is_table or not is_known(tensor) or tensor.name in kept:
             continue
         equal = first.setdefault(content(tensor), tensor.name)
         if equal != tensor.name:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.models.graphs import names_of
+from onnx_sparse.models.references import state_place, tensor_of
 
 #: A model with more bytes of tables is near or beyond the limit of a protocol buffers message.
 LARGE_MODEL = 1 << 30
@@ -45,13 +46,10 @@ def attach(model: ModelProto, tables: Mapping[str, Array], beside: MutableMappin
             made = helper.make_node("ConstantOfShape", [shape.name], [name], name=name, value=one)
             model.graph.node.insert(0, made)
             continue
-        # Filled in place: appending a finished tensor would copy it once more.
-        tensor = model.graph.initializer.add(name=name, dims=array.shape)
-        tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-        if beside is not None and is_large:
-            beside[name] = array
-            tensor.data_location = TensorProto.EXTERNAL
-            for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
-                tensor.external_data.add(key=key, value=value)
+        if beside is None or not is_large:
+            model.graph.initializer.append(tensor_of(array, name))
         else:
-            tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+            beside[name] = array
+            tensor = model.graph.initializer.add(name=name, dims=array.shape)
+            tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            state_place(tensor, "memory", 0, array.nbytes)

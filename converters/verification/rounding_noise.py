@@ -15,6 +15,9 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.verification.comparison import TOLERANCES, is_float, relative_tolerance
 from onnx_sparse.models.graphs import array_of, graphs
+from onnx_sparse.models.large_models import whole_size
+from onnx_sparse.models.references import is_known
+from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], Sequence[Array]]
@@ -145,7 +148,7 @@ def with_moved_weights(model: ModelProto, computed: Collection[str] = ()) -> lis
     """The model with its weights moved by a unit in the last place; none if it has no weights, or too large ones."""
     unit = max(_UNITS[name] for name in ("float32", *computed))
     found = []
-    for seed in range(_WEIGHT_MOVES if model.ByteSize() < _MOST_BYTES else 0):
+    for seed in range(_WEIGHT_MOVES if whole_size(model) < _MOST_BYTES else 0):
         other = ModelProto()
         other.CopyFrom(model)
         rng = np.random.default_rng(seed)
@@ -158,6 +161,6 @@ def with_moved_weights(model: ModelProto, computed: Collection[str] = ()) -> lis
 
 def _has_floats(tensor: TensorProto) -> bool:
     try:
-        return tensor.data_location != TensorProto.EXTERNAL and array_of(tensor).dtype.name in TOLERANCES
-    except ValueError:  # its data is elsewhere
+        return is_known(tensor) and numpy_dtype(tensor.data_type).name in TOLERANCES
+    except ValueError:  # ONNX has no such type
         return False

@@ -24,6 +24,7 @@ from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, wi
 from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
 from onnx_sparse.converters.verification.settling import settle
 from onnx_sparse.models.graphs import needed_nodes, put_nodes
+from onnx_sparse.models.large_models import whole_size
 from onnx_sparse.models.onnx_tools import infer_shapes
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.schemas.declaration import numpy_dtype
@@ -301,7 +302,7 @@ def _giving(model: ModelProto, names: Sequence[str]) -> ModelProto:
     other = ModelProto()
     other.CopyFrom(model)
     missing = {*names} - {value.name for value in (*model.graph.value_info, *model.graph.output, *model.graph.input)}
-    if missing and model.ByteSize() < 1 << 30:
+    if missing and whole_size(model) < 1 << 30:
         other = infer_shapes(other)
     known: dict[str, ValueInfoProto] = {v.name: v for v in (*other.graph.value_info, *other.graph.output)}
     del other.graph.output[:]

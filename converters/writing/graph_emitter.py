@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter, NewNode
 from onnx_sparse.models.graphs import Names, read_names, rename
+from onnx_sparse.models.references import tensor_of
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.version import __version__
@@ -71,7 +72,7 @@ class GraphEmitter(Emitter):
         if key in self._constants:
             return self._constants[key]
         name = name or self.names.fresh("constant")
-        self.initializers.append(numpy_helper.from_array(array, name))
+        self.initializers.append(tensor_of(array, name))
         if key is not None:
             self._constants[key] = name
         return name

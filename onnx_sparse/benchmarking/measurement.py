@@ -20,7 +20,7 @@ from onnx_sparse.benchmarking.sources import PROGRAMS, open_model, open_source
 from onnx_sparse.benchmarking.timing import take_turns
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
-from onnx_sparse.models.model_files import read_model
+from onnx_sparse.models.model_files import read_light_model
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.states import states_of
 
@@ -69,7 +69,7 @@ def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
     runs: dict[str, Callable[[dict[str, Array]], object]] = {MODEL: lambda feeds: session.run(None, feeds)}
     inputs: dict[str, Callable[[Mapping[str, Array]], dict[str, Array]]] = {MODEL: lambda feeds: _chosen(feeds, names)}
     if task.source is not None:
-        proto = read_model(task.model)
+        proto = read_light_model(task.model)
         pasts = {state.past for state in states_of(proto)}
         stateless = [name for name in names if name not in pasts]
         program = PROGRAMS.get(task.origin, task.origin)

@@ -33,13 +33,12 @@ def batches_of(
         ValueError: The given inputs are no rows.
         ConversionError: The model does not run.
     """
-    from onnx_sparse.models.model_files import read_model, with_external_data
+    from onnx_sparse.models.large_models import load
 
-    proto = read_model(path)
+    proto = load(path)
     if rows is not None:
         batches = given_batches(features(proto), rows, sizes)
     else:
-        proto = with_external_data(proto, path)
         try:
             batches = drawn_batches(proto, sizes, seed)
         except ConversionError:

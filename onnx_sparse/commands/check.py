@@ -72,10 +72,10 @@ def check(model: ModelSource) -> Check:
         ValueError: It is not an ONNX model.
     """
     from onnx_sparse.commands.forms import NOT_FOR, form_of
-    from onnx_sparse.models.model_files import file_of, read_model
+    from onnx_sparse.models.model_files import file_of, read_light_model
 
     with file_of(model) as path:
-        proto = read_model(path)
+        proto = read_light_model(path)
         form = form_of(proto)
         name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else "the model"
         return Check(name, tuple(find(proto, path)), form, NOT_FOR[form])

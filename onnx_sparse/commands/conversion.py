@@ -62,7 +62,6 @@ class Conversion:
     Attributes:
         origin: What the source is.
         report: What its converter says about the rewriting rules.
-        tables: Data of initializers that one protobuf message cannot hold; they never go into the model.
         notes: What its converter warns of.
         input_lines: What each input was taken for when inputs were made to verify.
     """
@@ -70,7 +69,6 @@ class Conversion:
     def __init__(self, origin: str, source: Any, options: Options) -> None:
         self.origin = origin
         self.report = explanation.ConversionReport()
-        self.tables: dict[str, Any] = {}
         self.notes: list[str] = []
         self.input_lines: dict[str, str] = {}
         self._options = options
@@ -100,7 +98,6 @@ class Conversion:
             progress("loading")
             # Loaded only once, for conversion and verification: models are large.
             self._source = _converted(self.origin, converter.load, self._source, **self._options.of_source)
-            more["tables"] = self.tables
         else:
             more |= self._options.of_source
         if self.origin == "torch":
@@ -143,10 +140,9 @@ class Conversion:
     ) -> Sequence[Any]:
         """Compare the source with the model in the form in which it is written, on given or generated inputs."""
         progress("verifying")
-        beside: dict[str, Any] = {"tables": self.tables} if self.tables else {}
         verify = _converter(self.origin).verify
-        beside |= {"feeds": feeds, "described_by": plain, "progress": progress, "input_lines": self.input_lines}
-        records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **beside)
+        more = {"feeds": feeds, "described_by": plain, "progress": progress, "input_lines": self.input_lines}
+        records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **more)
         return records
 
 

@@ -146,7 +146,9 @@ def convert(
     from onnx_sparse.commands import conversion
     from onnx_sparse.converters.rewriting.explanation import count_nodes
     from onnx_sparse.converters.sources import SOURCES, source_of
+    from onnx_sparse.models.large_models import LARGE, finish, load, refers_to_arrays, whole_size
     from onnx_sparse.models.load_and_save import save_model
+    from onnx_sparse.models.references import holding_arrays
 
     if portable and lower:
         raise ValueError("portable and lower exclude each other: one keeps the domain's operators, the other does not")
@@ -167,10 +169,8 @@ def convert(
         raise ConversionError(f"{given}: no such file or directory")
     asked = conversion.Options(fuse, tuple(repair_scatter), check_ids, features, options)
     made = conversion.Conversion(found, given, asked)
-    with raised():
+    with raised(), holding_arrays() as is_inner:
         plain = made.convert(tell)
-        if made.tables and output is None:
-            raise ConversionError("the model is too large for one message: give the file to write as output")
         model = conversion.in_form(plain, portable=portable, lower=lower, opset=opset)
         records = made.verify(plain, model, tell, feeds) if verify or feeds is not None else None
         failure = verification.failure(records or (), given=feeds is not None)
@@ -179,7 +179,13 @@ def convert(
         if output is not None:
             copy = type(model)()
             copy.CopyFrom(model)
-            save_model(copy, Path(output), made.tables, external=external_data)
+            save_model(copy, Path(output), external=external_data)
+        if refers_to_arrays(model) and whole_size(model) >= LARGE:
+            if output is None:
+                raise ConversionError("the model is too large for one message: give the file to write as output")
+            model = load(output)
+        if not is_inner:
+            finish(model, is_file=True)
     document = made.report.document()
     rules = document.get("rules", {"fired": {}, "declined": ()})
     return Conversion(

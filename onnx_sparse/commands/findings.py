@@ -165,12 +165,10 @@ def _unknown_ranks(model: ModelProto) -> Iterator[Finding]:
 
 def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators: bool) -> Iterator[Finding]:
     """onnx's errors beyond those in `said`; each of its functions stops at the first error."""
-    from onnx_sparse.models.model_files import is_read_by_libraries
     from onnx_sparse.models.onnx_tools import check_model, infer_shapes
 
     steps = (
-        # Given the path, the checker finds external data, and takes a model of any size.
-        lambda: check_model(path if is_read_by_libraries(path) else _with_external_data(model, path)),
+        lambda: check_model(_checked(model, path)),
         lambda: infer_shapes(model, check_type=True, strict_mode=True, data_prop=True),
     )
     for step in steps:
@@ -183,13 +181,20 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
                 said.add(message)
 
 
-def _with_external_data(model: ModelProto, path: Path) -> ModelProto:
-    """A copy that holds its external data, which the checker would look for in the current directory."""
-    from onnx import ModelProto, load_external_data_for_model
+def _checked(model: ModelProto, path: Path) -> ModelProto | Path:
+    """What the checker takes: the path, beside which it finds external data, or a model whose data need not be read."""
+    from onnx import ModelProto
 
+    from onnx_sparse.models.graphs import all_tensors
+    from onnx_sparse.models.large_models import resolve
+    from onnx_sparse.models.model_files import is_read_by_libraries
+    from onnx_sparse.models.references import is_reference
+
+    if is_read_by_libraries(path) and not any(map(is_reference, all_tensors(model))):
+        return path
     whole = ModelProto()
     whole.CopyFrom(model)
-    load_external_data_for_model(whole, str(path.parent))
+    resolve(whole, path)
     return whole
 
 

@@ -79,9 +79,9 @@ def inspect(model: ModelSource) -> Inspection:
         ValueError: It is not an ONNX model.
     """
     from onnx_sparse.commands.description import describe
-    from onnx_sparse.models.model_files import model_of, read_model
+    from onnx_sparse.models.model_files import model_of, read_light_model
 
     if isinstance(model, (str, os.PathLike)):
-        return Inspection(describe(read_model(model), Path(model)))
+        return Inspection(describe(read_light_model(model), Path(model)))
     proto = model_of(model)
     return Inspection({**describe(proto, Path("the model")), "size": proto.ByteSize()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ class SmallerTables:
         distances: What a verification says about it, which is no failure: its answers differ.
     """
 
-    def __init__(self, model: ModelProto, format: str, arrays: MutableMapping[str, Any]) -> None:
+    def __init__(self, model: ModelProto, format: str) -> None:
         """Make the tables of a model smaller.
 
         Raises:
@@ -34,7 +34,7 @@ class SmallerTables:
         self._format = format
         self.changes: list[TableChange] = []
         try:
-            self.model = quantize_tables(model, format, arrays=arrays, explain=self.changes.append)
+            self.model = quantize_tables(model, format, explain=self.changes.append)
         except ValueError as error:
             raise CommandError(error) from error
         self.distances: Sequence[Any] | None = None

@@ -30,20 +30,19 @@ def check(path: Path | None) -> None:
         raise UsageError(f"--write-inputs {path}: expected FILE.json or FILE.npz")
 
 
-def write(path: Path, model: ModelProto, tables: Mapping[str, Array]) -> None:
+def write(path: Path, model: ModelProto) -> None:
     """Write inputs for one run of a model.
 
     Args:
         path: A JSON file, one object with the inputs by name, or an `.npz` archive.
         model: The model.
-        tables: The data of initializers that are beside it.
 
     Raises:
         CommandError: The file cannot be written.
     """
     from onnx_sparse.converters.verification.verify import example_inputs
 
-    inputs = example_inputs(model, tables=tables)
+    inputs = example_inputs(model)
     if path.suffix.lower() == ".npz":
         save_npz(path, {name: _storable(value) for name, value in inputs.items()})
         return

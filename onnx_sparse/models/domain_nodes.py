@@ -19,6 +19,7 @@ from onnx import (
 )
 
 from onnx_sparse.models.graphs import Names, array_of, element_types, every_node, graphs, subgraphs
+from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
 from onnx_sparse.schemas.function_body import Known
@@ -237,11 +238,7 @@ def _constants(graph: GraphProto) -> dict[str, TensorProto]:
                 constants[node.output[0]] = tensor
         elif node.op_type == "Identity" and node.input and node.input[0] in constants:
             constants[node.output[0]] = constants[node.input[0]]
-    return {
-        name: tensor
-        for name, tensor in constants.items()
-        if math.prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL
-    }
+    return {name: tensor for name, tensor in constants.items() if math.prod(tensor.dims) <= _SMALL and is_known(tensor)}
 
 
 def _tensor_of(constant: NodeProto) -> TensorProto | None:

@@ -13,6 +13,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -29,7 +30,9 @@ from onnx_sparse.files.new_file import (
     short_digest,
     state_of,
 )
+from onnx_sparse.files.ranges import FileRange
 from onnx_sparse.models.model_files import ONNX_SUFFIXES
+from onnx_sparse.models.references import is_reference
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -44,8 +47,11 @@ _LONGEST_STEM = 240
 
 
 def location(tensor: TensorProto) -> dict[str, str]:
-    """Where a tensor's data are, by ONNX's keys: `location`, `offset`, `length`, `checksum`; empty if in the model."""
-    is_elsewhere = tensor.data_location == tensor.EXTERNAL
+    """Where a tensor's data are, by ONNX's keys: `location`, `offset`, `length`, `checksum`; empty if in the model.
+
+    A reference of this process counts as being in the model.
+    """
+    is_elsewhere = tensor.data_location == tensor.EXTERNAL and not is_reference(tensor)
     return {entry.key: entry.value for entry in tensor.external_data} if is_elsewhere else {}
 
 
@@ -83,7 +89,8 @@ def write_model(
         model: The model; its tensors point to the files beside `path` afterwards.
         path: The model's file. Files of its own that the model before had, and this one has not, are removed.
         serialize: Returns the model's bytes.
-        contents: Tensors and the bytes of their data, which are written into a new file.
+        contents: Tensors and the bytes of their data, or the ranges of files where these are; they are written into a
+            new file.
         read_from: The file that the model is from, if it is another one. In the same folder both have the same files
             beside them; into another folder they are copied.
         made_from: For a model that was read from `path`: the `state_of` it then.
@@ -131,14 +138,27 @@ def _write_data(
     """Write the data of tensors: the offset and the length of each, and the file's checksum."""
     places = []
     checksum = hashlib.sha1(usedforsecurity=False)  # the one that ONNX names
-    for tensor, content in contents:
-        gap = bytes(-file.tell() % _PAGE)
-        places.append((tensor, file.tell() + len(gap), len(content)))
-        for piece in (gap, content):
-            file.write(piece)
-            checksum.update(piece)
-        tensor.ClearField("raw_data")
-        tensor.ClearField("external_data")
+
+    def count(content: Any) -> None:
+        for block in content.blocks() if isinstance(content, FileRange) else [content]:
+            checksum.update(block)
+
+    with ThreadPoolExecutor(1) as counting:  # while the next tensor is copied
+        counted = []
+        for tensor, content in contents:
+            gap = bytes(-file.tell() % _PAGE)
+            file.write(gap)
+            begin = file.tell()
+            if isinstance(content, FileRange):
+                content.copy_to(file)
+            else:
+                file.write(content)
+            places.append((tensor, begin, file.tell() - begin))
+            counted += [counting.submit(count, gap), counting.submit(count, content)]
+            tensor.ClearField("raw_data")
+            tensor.ClearField("external_data")
+        for each in counted:
+            each.result()
     return places, checksum.hexdigest()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from onnx_sparse.models.references import array_of_reference, is_reference
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, numpy_dtype
 
 #: The types of attributes that hold no graph; a malformed attribute has none.
@@ -181,7 +182,12 @@ def names_of(model: ModelProto) -> Names:
 
 
 def array_of(tensor: TensorProto) -> np.ndarray[Any, Any]:
-    """The array that a tensor is: strings as text, or as bytes where one of them is not UTF-8."""
+    """The array that a tensor is; the data of a reference are mapped.
+
+    Strings are text, or bytes where one of them is not UTF-8.
+    """
+    if is_reference(tensor):
+        return array_of_reference(tensor)
     if tensor.data_type != TensorProto.STRING:
         return numpy_helper.to_array(tensor)
     try:

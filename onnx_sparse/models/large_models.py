@@ -1,16 +1,34 @@
-"""Models in memory beyond 2 GiB, which protobuf cannot serialize: their large tensors are handled apart."""
+"""Models whose tables lie elsewhere: loaded without them, rewritten without them, and whole again where one asks."""
 
 from __future__ import annotations
 
 import functools
-import math
+import os
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
 import numpy as np
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import ModelProto, TensorProto
+from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
-from onnx_sparse.models.model_files import model_of
+from onnx_sparse.files.ranges import FileRange, StoredFile
+from onnx_sparse.models.graphs import all_tensors
+from onnx_sparse.models.model_files import make_whole, model_of, read_light_model
+from onnx_sparse.models.references import (
+    LEAST,
+    array_of_reference,
+    byte_size,
+    data_of,
+    holding_arrays,
+    is_packed,
+    is_reference,
+    length_of,
+    put_back,
+    refer,
+    state_place,
+)
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 if TYPE_CHECKING:
@@ -19,92 +37,167 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Options = ParamSpec("Options")
 
-#: A model whose initializers take more bytes is split; well below 2 GiB, because the rest of the model counts, too.
-_LARGE = 2**30
-#: Tensors of fewer bytes stay in the model.
-_SMALL = 2**20
+#: A model of more bytes is not made whole: well below the 2 GiB that protobuf can serialize.
+LARGE = 1 << 30
 
 
-def detach_large_tensors(model: ModelProto, large: int = _LARGE) -> tuple[ModelProto, dict[str, Array]]:
-    """Split a large model into one that can be serialized and the data of its large initializers.
+def load(path: str | os.PathLike[str]) -> ModelProto:
+    """The model of a file, whose tables stay where they lie: its large tensors are references.
+
+    Tensors below 64 KiB are read, and so are tensors whose data do not have the length of their type and shape.
 
     Args:
-        model: Any model; it is not changed.
-        large: How many bytes of initializers make a model large.
-
-    Returns:
-        The model itself and no arrays when it is not large. Otherwise a copy whose large initializers are marked as
-        external data, and their data as arrays by name, for `SessionOptions.add_external_initializers`.
+        path: The file. As for onnx, external data are in its folder only.
 
     Raises:
-        ValueError: An initializer has an element type that ONNX lacks.
+        OSError: The file cannot be read.
+        ValueError: It is not an ONNX model, or its external data cannot be read.
     """
-    sizes = {t.name: _bytes(t) for t in model.graph.initializer if t.HasField("raw_data")}
-    if sum(sizes.values()) < large:
-        return model, {}
+    model = read_light_model(path)
+    resolve(model, Path(path))
+    return model
+
+
+def resolve(model: ModelProto, path: Path) -> None:
+    """Let large tensors whose data are beside a model's file refer to them, and read the others; see `load`."""
+    files: dict[str, StoredFile] = {}
+    for tensor in all_tensors(model):
+        if not uses_external_data(tensor) or is_reference(tensor):
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
+                if (found := _range(tensor, path.parent, files)) is None:
+                    load_external_data_for_tensor(tensor, os.fspath(path.parent))
+                else:
+                    refer(tensor, found)
+        except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
+            raise ValueError(f"{path}: its external data cannot be read: {error}") from error
+
+
+def _range(tensor: TensorProto, folder: Path, files: dict[str, StoredFile]) -> FileRange | None:
+    """Where a large tensor's data are; None for one that is to be read.
+
+    Raises:
+        Exception: onnx refuses to read the file.
+        ValueError: It ends too early.
+    """
+    info, size = ExternalDataInfo(tensor), byte_size(tensor)
+    if size is None or size < LEAST or size != info.length:
+        return None
+    offset = info.offset or 0
+    if info.location not in files:
+        first = TensorProto(name=tensor.name)  # a byte, for which onnx examines the path
+        for key, value in (("location", info.location), ("offset", "0"), ("length", "1")):
+            first.external_data.add(key=key, value=value)
+        load_external_data_for_tensor(first, os.fspath(folder))
+        files[info.location] = StoredFile.of(folder / info.location)
+    file = files[info.location]
+    if offset + size > file.size:
+        raise ValueError(
+            f"External data length ({size}) exceeds available data ({max(0, file.size - offset)} bytes from offset "
+            f"{offset} of {file.path}) for tensor {tensor.name!r}"
+        )
+    return FileRange(file, offset, size)
+
+
+def whole_size(model: ModelProto) -> int:
+    """The bytes of a model with the data of its references."""
+    return int(model.ByteSize()) + sum(map(length_of, filter(is_reference, all_tensors(model))))
+
+
+def refers_to_arrays(model: ModelProto) -> bool:
+    """Whether a model refers to arrays of this process."""
+    return any(is_reference(t) and not isinstance(data_of(t), FileRange) for t in all_tensors(model))
+
+
+def finish(result: ModelProto, *, is_file: bool) -> ModelProto:
+    """The result of a rewriting, when arrays are no longer held: it holds their data itself.
+
+    Args:
+        result: The result.
+        is_file: Whether it was made of a file; if it has less than 1 GiB then, it holds all data.
+    """
+    keeps_files = not is_file or whole_size(result) >= LARGE
+    for tensor in filter(is_reference, all_tensors(result)):
+        if not (keeps_files and isinstance(data_of(tensor), FileRange)):
+            put_back(tensor)
+    return result
+
+
+def _without_tables(model: ModelProto) -> ModelProto:
+    """The model, or a copy of one with large initializers, which are references then."""
+    if not any(map(_is_large, model.graph.initializer)):
+        return model
     light = ModelProto()
-    for field, value in model.ListFields():
-        if field.name != "graph":
-            _copy(light, field.name, value)
-    for field, value in model.graph.ListFields():
-        if field.name != "initializer":
-            _copy(light.graph, field.name, value)
-    arrays = {}
+    _copy_fields(model, light, but="graph")
+    _copy_fields(model.graph, light.graph, but="initializer")
     for tensor in model.graph.initializer:
-        size = sizes.get(tensor.name, 0)
-        data = tensor.raw_data if size >= _SMALL else b""
-        if data and len(data) == size:  # elements of less than a byte take fewer; they stay
-            arrays[tensor.name] = np.frombuffer(data, numpy_dtype(tensor.data_type)).reshape(tensor.dims)
-            add_stub(light.graph, tensor, size)
+        data = tensor.raw_data if _is_large(tensor) else b""
+        if data and len(data) == byte_size(tensor):
+            stub = light.graph.initializer.add()
+            _copy_fields(tensor, stub, but="raw_data")
+            refer(stub, np.frombuffer(data, numpy_dtype(tensor.data_type)).reshape(tuple(tensor.dims)))
         else:
             light.graph.initializer.append(tensor)
-    return light, arrays
+    return light
+
+
+def _is_large(tensor: TensorProto) -> bool:
+    return tensor.HasField("raw_data") and (byte_size(tensor) or 0) >= LEAST and not is_packed(tensor)
+
+
+def _copy_fields(source: Any, target: Any, *, but: str) -> None:
+    for field, value in source.ListFields():
+        if field.name != but:
+            if isinstance(value, (int, str, bytes)):
+                setattr(target, field.name, value)
+            else:
+                getattr(target, field.name).MergeFrom(value)
 
 
 def around_large_tensors(
     rewrite: Callable[Concatenate[ModelProto, Options], ModelProto],
 ) -> Callable[Concatenate[ModelSource, Options], ModelProto]:
-    """Rewrite a model, however it is handed over.
+    """Rewrite a model, however it is handed over, without its tables, which onnx's tools would copy.
 
-    A large model is rewritten without its large tensors, which onnx's tools cannot take; the result has them again.
+    The result has them again. That of a file of 1 GiB and more refers to them, as the result of `load` does.
     """
 
     @functools.wraps(rewrite)
     def wrapped(model: ModelSource, *args: Options.args, **kwargs: Options.kwargs) -> ModelProto:
-        whole = model_of(model)
-        light, arrays = detach_large_tensors(whole)
-        result = rewrite(light, *args, **kwargs)
-        if arrays:
-            tensors = {tensor.name: tensor for tensor in whole.graph.initializer}
-            for tensor in result.graph.initializer:
-                if tensor.name in arrays:
-                    tensor.CopyFrom(tensors[tensor.name])
+        with holding_arrays() as is_inner:
+            is_path = isinstance(model, (str, os.PathLike))
+            given = load(model) if is_path else model_of(model)  # type: ignore[arg-type]
+            result = rewrite(_without_tables(given), *args, **kwargs)
+            if not is_inner:
+                finish(result, is_file=is_path)
         return result
 
     # Its first parameter has a name, too, of which the type does not tell.
     return cast("Callable[Concatenate[ModelSource, Options], ModelProto]", wrapped)
 
 
-def _bytes(tensor: TensorProto) -> int:
-    try:
-        itemsize = numpy_dtype(tensor.data_type).itemsize
-    except ValueError as error:
-        raise ValueError(f"tensor {tensor.name!r} has {error}") from None
-    return int(math.prod(tensor.dims)) * itemsize
+def detach_large_tensors(model: ModelProto, large: int = LARGE) -> tuple[ModelProto, dict[str, Array]]:
+    """Split a large model into one that can be serialized and the data of its large initializers.
 
+    Args:
+        model: Any model; it is not changed.
+        large: How many bytes make a model large.
 
-def _copy(message: Any, field: str, value: Any) -> None:
-    if isinstance(value, (int, str)):
-        setattr(message, field, value)
-    else:
-        getattr(message, field).MergeFrom(value)
-
-
-def add_stub(graph: GraphProto, tensor: TensorProto, size: int) -> None:
-    """Add an initializer of a tensor's name, type and shape whose data, of so many bytes, is not in the model."""
-    stub = graph.initializer.add()
-    stub.name, stub.data_type, stub.data_location = tensor.name, tensor.data_type, TensorProto.EXTERNAL
-    stub.dims.extend(tensor.dims)
-    for key, value in (("location", "memory"), ("offset", "0"), ("length", str(size))):
-        entry = stub.external_data.add()
-        entry.key, entry.value = key, value
+    Returns:
+        A model without references and no arrays when it is not large. Otherwise a copy whose large initializers are
+        marked as external data, and their data as arrays by name, for `SessionOptions.add_external_initializers`.
+    """
+    is_small = whole_size(model) < large
+    if is_small and not any(map(is_reference, all_tensors(model))):
+        return model, {}
+    light, arrays = ModelProto(), {}
+    with holding_arrays():
+        light.CopyFrom(model if is_small else _without_tables(model))
+        for tensor in () if is_small else light.graph.initializer:
+            if is_reference(tensor) and not is_packed(tensor):
+                arrays[tensor.name] = array_of_reference(tensor)
+                state_place(tensor, "memory", 0, length_of(tensor))
+        make_whole(light)
+    return light, arrays

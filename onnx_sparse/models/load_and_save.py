@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,21 +44,23 @@ def _other_source(path: Path) -> str:
 
 
 def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
-    """Read an ONNX file: binary, or one of onnx's text forms by its name.
+    """Read an ONNX file: binary, or one of onnx's text forms by its name. Its large tensors are references to it.
 
     Args:
         path: The file.
-        external_data: Also read the tensors in other files (onnx refuses paths outside the model's folder).
+        external_data: Also read the tensors in other files (onnx refuses paths outside the model's folder); large ones
+            become references.
 
     Raises:
         CommandError: The file cannot be read, or is not an ONNX model.
     """
 
-    from onnx_sparse.models.model_files import read_model, with_external_data
+    from onnx_sparse.models.large_models import resolve
+    from onnx_sparse.models.model_files import read_light_model
 
     existing_file(path)
     try:
-        model = read_model(path)
+        model = read_light_model(path)
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -68,7 +70,7 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
         raise CommandError(f"{path} is not an ONNX model: it has no IR version")
     if external_data:
         try:
-            return with_external_data(model, path)
+            resolve(model, path)
         except ValueError as error:
             raise CommandError(error) from error
     return model
@@ -77,7 +79,6 @@ def load_model(path: Path, *, external_data: bool = False) -> ModelProto:
 def save_model(
     model: ModelProto,
     path: Path,
-    tables: Mapping[str, Any] | None = None,
     *,
     external: bool | None = None,
     read_from: Path | None = None,
@@ -92,7 +93,6 @@ def save_model(
     Args:
         model: The model.
         path: Where to.
-        tables: Data of initializers that is not in the model, by their names.
         external: Whether tensors go to the other file, however large they are.
         read_from: The file that the model is from, if the data of some tensors are beside it and not in the model.
         made_from: As in `write_model`.
@@ -104,19 +104,14 @@ def save_model(
         CommandError: One file is asked for, and none can hold the model.
     """
     form = _form(path)
-    size = _byte_size(model) + sum(array.nbytes for array in (tables or {}).values())
+    size = _byte_size(model)
     if external is None:
-        external = bool(tables) or (form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE))
+        external = form == "protobuf" and size > _EXTERNAL
     if external:
-        contents = _contents(model, tables or {})
+        contents = _contents(model)
         return write_model(model, path, serializer(path), contents=contents, read_from=read_from, made_from=made_from)
     if form == "protobuf" and size > _LARGEST_FILE:
         raise CommandError(f"{path}: no file of ONNX can hold {size_text(size)}; leave --one-file out")
-    for tensor in model.graph.initializer:
-        if tables and tensor.name in tables:
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
-            tensor.raw_data = tables[tensor.name].tobytes()
     return write_model(model, path, serializer(path), read_from=read_from, made_from=made_from)
 
 
@@ -124,7 +119,10 @@ def serializer(path: Path) -> Callable[[ModelProto], bytes]:
     """What turns a model into the bytes of such a file."""
     from onnx.serialization import registry
 
-    return registry.get(_form(path)).serialize_proto
+    from onnx_sparse.models.model_files import make_whole
+
+    serialize = registry.get(_form(path)).serialize_proto
+    return lambda model: serialize(make_whole(model))
 
 
 def _form(path: Path) -> str:
@@ -135,23 +133,27 @@ def _form(path: Path) -> str:
 
 def _byte_size(model: ModelProto) -> int:
     """The bytes of a model; some versions of protobuf raise when it is too large to be written."""
+    from onnx_sparse.models.large_models import whole_size
+
     try:
-        return int(model.ByteSize())
+        return whole_size(model)
     except MemoryError:
         raise
     except Exception:  # EncodeError, which is in no public module
         return _LARGEST_FILE + 1
 
 
-def _contents(model: ModelProto, tables: Mapping[str, Any]) -> Iterator[tuple[TensorProto, Any]]:
-    """The tensors that go to the other file, and their bytes."""
+def _contents(model: ModelProto) -> Iterator[tuple[TensorProto, Any]]:
+    """The tensors that go to the other file, and their bytes, or where these are."""
     from onnx import external_data_helper
 
+    from onnx_sparse.models.references import data_of, is_reference
+
     for tensor in external_data_helper._get_all_tensors(model):
-        if tensor.name in tables:
-            yield tensor, memoryview(tables[tensor.name]).cast("B")
-        elif tensor.HasField("raw_data") and len(tensor.raw_data) >= _SMALL_TENSOR:
-            yield tensor, tensor.raw_data
+        if is_reference(tensor):
+            yield tensor, data_of(tensor)
+        elif tensor.HasField("raw_data") and len(content := tensor.raw_data) >= _SMALL_TENSOR:
+            yield tensor, content
 
 
 def size_text(size: int) -> str:

@@ -17,6 +17,10 @@ from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, Tens
 from onnx.serialization import registry
 
 from onnx_sparse.files.guarded_files import read_file, require_file
+from onnx_sparse.files.ranges import StoredFile
+from onnx_sparse.models.graphs import all_tensors
+from onnx_sparse.models.references import byte_size, is_reference, length_of, put_back
+from onnx_sparse.models.wire_format import fields, sizes, without_raw_data
 from onnx_sparse.schemas import OPS
 
 if TYPE_CHECKING:
@@ -25,14 +29,10 @@ if TYPE_CHECKING:
     #: What is taken as a model.
     ModelSource: TypeAlias = ModelProto | bytes | str | os.PathLike[str] | onnx_ir.Model
 
+#: Files of fewer bytes are read as a whole.
+_LEAST_SCANNED = 1 << 20
 #: The suffixes of ONNX files, binary and in onnx's text forms.
 ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
-#: protobuf's encodings of a field.
-_VARINT, _LENGTH_DELIMITED = 0, 2
-#: More bytes than the import of an opset or the body of an operator takes.
-_LONGEST_READ = 2**20
-#: More bytes than a field of a message takes.
-_LARGEST_FIELD = 2**32
 
 
 def read_model(path: str | os.PathLike[str]) -> ModelProto:
@@ -54,6 +54,23 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
         if is_ort_format(read_file(path)):
             raise ValueError(f"{path} is in ONNX Runtime's own format, which only the native backend runs") from None
         raise ValueError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
+    _refuse_without_graph(model, path)
+    return model
+
+
+def read_light_model(path: str | os.PathLike[str]) -> ModelProto:
+    """As `read_model`; tensors of 64 KiB and more that are in the file are references to it."""
+    if not _is_binary(path) or os.path.getsize(path) < _LEAST_SCANNED:
+        return read_model(path)
+    stored = StoredFile.of(path)
+    try:
+        with stored.open() as file:
+            model: ModelProto = ModelProto.FromString(without_raw_data(file, stored))
+    except (ValueError, DecodeError):
+        return read_model(path)  # which says what is wrong with it
+    for tensor in filter(is_reference, all_tensors(model)):
+        if byte_size(tensor) != length_of(tensor):
+            put_back(tensor)
     _refuse_without_graph(model, path)
     return model
 
@@ -97,8 +114,24 @@ def file_of(model: ModelSource) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="onnx-sparse-") as folder:
         path = Path(folder) / "model.onnx"
-        onnx.save(model_of(model), path)
+        onnx.save(_whole_copy(model_of(model)), path)
         yield path
+
+
+def _whole_copy(model: ModelProto) -> ModelProto:
+    """The model, or a copy of one with references."""
+    if not any(map(is_reference, all_tensors(model))):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return make_whole(copy)
+
+
+def make_whole(model: ModelProto) -> ModelProto:
+    """Let a model hold the data of its references itself."""
+    for tensor in filter(is_reference, all_tensors(model)):
+        put_back(tensor)
+    return model
 
 
 def parsed_model(content: bytes) -> ModelProto:
@@ -178,64 +211,26 @@ def imported_opsets(file: BinaryIO) -> Iterator[OperatorSetIdProto]:
 
     A file in another form has none, or ends early: whoever reads it will say so.
     """
-    for content in _fields(file, ModelProto.OPSET_IMPORT_FIELD_NUMBER):
+    for content in fields(file, ModelProto.OPSET_IMPORT_FIELD_NUMBER):
         with contextlib.suppress(DecodeError):
             yield OperatorSetIdProto.FromString(content)
 
 
 def local_functions(file: BinaryIO) -> Iterator[FunctionProto]:
     """The functions of a model in binary form, read like `imported_opsets`; very large ones are left out."""
-    for content in _fields(file, ModelProto.FUNCTIONS_FIELD_NUMBER):
+    for content in fields(file, ModelProto.FUNCTIONS_FIELD_NUMBER):
         with contextlib.suppress(DecodeError):
             yield FunctionProto.FromString(content)
 
 
 def graph_inputs(file: BinaryIO) -> Iterator[ValueInfoProto]:
     """The inputs of the graph of a model in binary form, read like `imported_opsets`."""
-    for size in _sizes(file, ModelProto.GRAPH_FIELD_NUMBER):
+    for size in sizes(file, ModelProto.GRAPH_FIELD_NUMBER):
         end = file.tell() + size
-        for content in _fields(file, GraphProto.INPUT_FIELD_NUMBER, end):
+        for content in fields(file, GraphProto.INPUT_FIELD_NUMBER, end):
             with contextlib.suppress(DecodeError):
                 yield ValueInfoProto.FromString(content)
         file.seek(end)
-
-
-def _fields(file: BinaryIO, number: int, end: int | None = None) -> Iterator[bytes]:
-    """The contents of one field of a message, wherever they are in its file."""
-    for size in _sizes(file, number, end):
-        if size <= _LONGEST_READ:
-            yield file.read(size)
-        else:
-            file.seek(min(size, _LARGEST_FIELD), os.SEEK_CUR)
-
-
-def _sizes(file: BinaryIO, number: int, end: int | None = None) -> Iterator[int]:
-    """The sizes of one field of a message, each when the file is where its content begins; who gets it passes it."""
-    while (end is None or file.tell() < end) and (key := _varint(file)) is not None:
-        field, wire_type = key >> 3, key & 7
-        if wire_type == _LENGTH_DELIMITED:
-            size = _varint(file) or 0
-            if field == number:
-                yield size
-            else:
-                file.seek(min(size, _LARGEST_FIELD), os.SEEK_CUR)
-        elif wire_type == _VARINT:
-            _varint(file)
-        else:  # a model has no others
-            return
-
-
-def _varint(file: BinaryIO) -> int | None:
-    """The next number in protobuf's encoding of integers; None at the end, or where there is none."""
-    number = 0
-    for shift in range(0, 64, 7):
-        byte = file.read(1)
-        if not byte:
-            return None
-        number |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            return number
-    return None
 
 
 def is_read_by_libraries(path: str | os.PathLike[str]) -> bool:

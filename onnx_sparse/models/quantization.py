@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper
 
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
-from onnx_sparse.models.graphs import Names, graphs, names_of
-from onnx_sparse.models.large_models import add_stub
-from onnx_sparse.models.model_files import model_of
+from onnx_sparse.models.graphs import Names, array_of, graphs, names_of
+from onnx_sparse.models.large_models import around_large_tensors
+from onnx_sparse.models.references import is_known, state_place, tensor_of
 from onnx_sparse.schemas import OPS
-
-if TYPE_CHECKING:
-    from onnx_sparse.models.model_files import ModelSource
 
 Array = np.ndarray[Any, Any]
 
@@ -53,8 +50,9 @@ class TableChange:
     after: int
 
 
+@around_large_tensors
 def quantize_tables(
-    model: ModelSource,
+    model: ModelProto,
     format: str,
     *,
     names: Iterable[str] | None = None,
@@ -89,7 +87,7 @@ def quantize_tables(
     if isinstance(names, str):
         raise TypeError(f"names is a list of names, not the name {names!r}")
     result = ModelProto()
-    result.CopyFrom(model_of(model))
+    result.CopyFrom(model)
     data = {} if arrays is None else arrays
     uses = _uses(result)
     tables = {tensor.name: tensor for tensor in result.graph.initializer}
@@ -165,12 +163,12 @@ def _replace(
     arrays.pop(name, None)
     for part, array in parts.items():
         if is_apart:
-            data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-            described = TensorProto(name=new_names[part], data_type=data_type, dims=array.shape)
-            add_stub(model.graph, described, array.nbytes)
+            stub = model.graph.initializer.add(name=new_names[part], dims=array.shape)
+            stub.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            state_place(stub, "memory", 0, array.nbytes)
             arrays[new_names[part]] = array
         else:
-            model.graph.initializer.append(numpy_helper.from_array(array, new_names[part]))
+            model.graph.initializer.append(tensor_of(array, new_names[part]))
     for found in lookups:
         if format in _HALF_FLOATS:
             _look_up_half_floats(found, new_names["emb_table"], _HALF_FLOATS[format], names)
@@ -208,9 +206,9 @@ def _look_up_half_floats(found: DomainNode, table: str, dtype: Any, names: Names
 def _data(tensor: TensorProto, arrays: MutableMapping[str, Array]) -> Array:
     if tensor.name in arrays:
         return arrays[tensor.name]
-    if tensor.data_location == TensorProto.EXTERNAL:
+    if not is_known(tensor):
         raise ValueError(f"the data of table {tensor.name!r} is in another file; load the model with it")
-    return numpy_helper.to_array(tensor)
+    return array_of(tensor)
 
 
 def _size(tensor: TensorProto) -> int:

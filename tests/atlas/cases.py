@@ -8,12 +8,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from support import random_nodes
-from support.random_nodes import Drawn, i64, types_of
+from support import node_families
+from support.drawn_nodes import Drawn, i64, types_of
+from support.random_nodes import reference
 
 from atlas import judges
 from atlas.values import Array, rows, specials
-from onnx_sparse.schemas.declaration import numpy_dtype
+from onnx_sparse.schemas.element_types import element_type, numpy_dtype
 
 #: Elements of a vector of one value: full registers and a rest.
 _WIDTH = 19
@@ -205,7 +206,7 @@ def _cast(op_type: str) -> Iterator[Case]:
                 continue  # which ONNX does not define
             with np.errstate(all="ignore"):
                 want = x.astype(to)
-            code = int(random_nodes.element_type(to))
+            code = int(element_type(to))
             yield Case(_node(op_type, {"x": x}, {"to": code}), f"{dtype} {name} to {to}", [want])
 
 
@@ -251,23 +252,23 @@ FAMILIES: dict[str, Callable[[str], Iterator[Case]]] = {
     "Cast": _cast, "GridSample": _grid_sample,
 }  # fmt: skip
 
-#: Operators whose nodes `support.random_nodes` draws; the data become special values, the judge is onnx's evaluator.
+#: Operators whose nodes `support.node_families` draws; the data become special values, the judge is onnx's evaluator.
 DRAWN: dict[str, Callable[[np.random.Generator], Drawn]] = {
-    **dict.fromkeys(("Resize",), random_nodes.resize),
+    **dict.fromkeys(("Resize",), node_families.resize),
     **dict.fromkeys(
-        ("MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), random_nodes.pool
+        ("MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), node_families.pool
     ),
-    **dict.fromkeys(("Conv", "ConvTranspose"), random_nodes.conv),
-    "Pad": random_nodes.pad,
-    "NonZero": random_nodes.elementwise,
+    **dict.fromkeys(("Conv", "ConvTranspose"), node_families.conv),
+    "Pad": node_families.pad,
+    "NonZero": node_families.elementwise,
     **dict.fromkeys(
         ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "Expand", "Tile", "Transpose",
          "Concat", "Trilu", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Compress", "Split", "Reshape",
          "OneHot"),
-        random_nodes.moving),
+        node_families.moving),
     **dict.fromkeys(
-        ("LayerNormalization", "InstanceNormalization", "BatchNormalization", "LRN"), random_nodes.normalization),
-    "EyeLike": random_nodes.products,
+        ("LayerNormalization", "InstanceNormalization", "BatchNormalization", "LRN"), node_families.normalization),
+    "EyeLike": node_families.products,
 }  # fmt: skip
 #: How many nodes are looked at, and for how many types and modes of an operator.
 _TRIES, _FORMS = 2500, 24
@@ -317,6 +318,6 @@ def _evaluated(drawn: Drawn) -> list[Array]:
     inputs = {n: v.astype(single) if v is not None and v.dtype == half else v for n, v in drawn.inputs.items()}
     with np.errstate(all="ignore"):
         wide = replace(drawn, inputs=inputs)
-        answers = map(np.asarray, random_nodes.reference(wide, wide.model(np.random.default_rng(0))))
+        answers = map(np.asarray, reference(wide, wide.model(np.random.default_rng(0))))
         is_half = any(v is not None and v.dtype == half for v in drawn.inputs.values())
         return [a.astype(half) if is_half and a.dtype == single else a for a in answers]

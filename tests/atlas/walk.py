@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto
-from support.random_nodes import Drawn, convert
+from support.drawn_nodes import Drawn
+from support.random_nodes import convert
 
 from atlas.cases import Case, cases
 from atlas.values import Array

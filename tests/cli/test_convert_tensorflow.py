@@ -108,9 +108,9 @@ class TestFromTensorflow:
     def large(self, monkeypatch, tmp_path_factory):
         """A SavedModel with a small table that counts as large, because the limit is lowered."""
         tf = pytest.importorskip("tensorflow")
-        from onnx_sparse.converters.tensorflow import large_tables
+        from onnx_sparse.models import load_and_save
 
-        monkeypatch.setattr(large_tables, "LARGE_MODEL", 1 << 20)
+        monkeypatch.setattr(load_and_save, "_EXTERNAL", 1 << 20)
         module = tf.Module()
         module.table = tf.Variable(np.arange(1 << 19, dtype=np.float32).reshape(-1, 8))
         spec = tf.TensorSpec([None], tf.int64, "ids")

@@ -108,8 +108,7 @@ def test_a_model_too_large_for_protocol_buffers(
         "infer_shapes",
         lambda m, **options: seen.append(m.ByteSize()) or infer_shapes(m, **options),
     )
-    monkeypatch.setattr(large_models, "_SMALL", 1000)
-    monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (1000,))
+    monkeypatch.setattr(large_models, "LEAST", 1000)
     result = rewrite(m)
     assert max(seen) < 1600
     assert [t.SerializeToString() for t in result.graph.initializer if t.name == "t"] == [

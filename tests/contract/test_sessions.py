@@ -146,7 +146,7 @@ class TestWaysIn:
         """The test lowers the limit; the same tensors are split off."""
         from onnx_sparse.models import large_models
 
-        monkeypatch.setattr(large_models, "_SMALL", 1000)
+        monkeypatch.setattr(large_models, "LEAST", 1000)
         monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (1000,))
         m = model(
             "g (int64[k] i, int64[k] s, int64 n) => (float[n,4] y) "

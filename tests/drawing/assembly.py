@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
-from support.random_nodes import ELEMENTWISE, REDUCTIONS, Array, Drawn, Rng, pick, values
+from support.drawn_nodes import Array, Drawn, Rng, pick, values
+from support.node_families import ELEMENTWISE, REDUCTIONS
 
 from onnx_sparse.models.graphs import rename
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from support.random_nodes import Drawn, Rng
+from support.drawn_nodes import Drawn, Rng
 
 from onnx_sparse.converters.rewriting.rule import Rule
 

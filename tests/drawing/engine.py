@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto
-from support.random_nodes import Drawn, compared, pick
+from support.drawn_nodes import Drawn, pick
+from support.random_nodes import compared
 
 from drawing.assembly import assembled
 from drawing.declaration import GENERATORS, Generator
@@ -88,7 +89,7 @@ def every_rule() -> list[type[Rule[Any]]]:
 
 def cases(chosen: str = "") -> list[tuple[type[Rule[Any]], str, Generator]]:
     """Every generator of every anchor, in a fixed order: those of some, or with a leading ! those of all others."""
-    from drawing import guards, rules  # noqa: F401
+    from drawing import guards_of_shapes, guards_of_values, rules  # noqa: F401
 
     every = [(rule, anchor, generator) for (rule, anchor), made in GENERATORS.items() for generator in made]
     every.sort(key=lambda case: (case[0].__name__, case[1], case[2].__name__))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnxruntime
-from support.random_nodes import Array, Drawn, reference
+from support.drawn_nodes import Array, Drawn
+from support.random_nodes import reference
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.schemas import DOMAIN

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto, defs, helper
-from support.random_nodes import FAMILY_OF, Drawn, Rng, i64, pick, types_of, values
+from support.drawn_nodes import Drawn, Rng, i64, pick, types_of, values
+from support.node_families import FAMILY_OF
 
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -142,6 +143,17 @@ def image(rng: Rng, op_type: str) -> Drawn:
     return Drawn(op_type, {"x": data}, opset=opset)
 
 
+def transform(rng: Rng, op_type: str) -> Drawn:
+    length, kind = int(pick(rng, 1, 2, 5, 8, 12)), pick(rng, "float32", "float64", "float16")
+    if op_type == "DFT":
+        x = rng.standard_normal([2, length, int(pick(rng, 1, 2))]).astype(kind)
+        attributes: dict[str, Any] = {"axis": 1} if rng.random() < 0.5 else {}
+        return Drawn(op_type, {"x": x}, attributes, opset=17, tolerance=1e-2)
+    signal = rng.standard_normal([1, length + 6, 1]).astype("float32" if kind == "float16" else kind)
+    window = np.ones(length, signal.dtype)
+    return Drawn(op_type, {"x": signal, "step": np.array(2), "w": window}, opset=17, tolerance=1e-2)
+
+
 def spectrum(rng: Rng, op_type: str) -> Drawn:
     if op_type == "MelWeightMatrix":
         numbers: dict[str, Any] = {"bins": 4, "length": 16, "rate": 8000}
@@ -154,8 +166,6 @@ def spectrum(rng: Rng, op_type: str) -> Drawn:
             opset=17,
             tolerance=1e-2,
         )
-    from drawing.guards import transform
-
     return transform(rng, op_type)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
-from support.random_nodes import Array, Drawn, Rng, i64, pick, types_of, values
+from support.drawn_nodes import Array, Drawn, Rng, i64, pick, types_of, values
 
 from drawing.declaration import draws
-from drawing.guards import integers, nodes_of, sizes, written
+from drawing.operands import integers, nodes_of, sizes, written
 from drawing.operators import draw
 from onnx_sparse.converters.rewriting import simplification
 from onnx_sparse.converters.rewriting.rules import known_branches, known_shapes, means, pruning, stacks

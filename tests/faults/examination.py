@@ -11,8 +11,9 @@ import numpy as np
 from onnx import ModelProto
 
 import onnx_sparse
+from faults.operations import Array
 from faults.patterns import PATTERNS, Pattern
-from faults.roads import ROADS, Array
+from faults.roads import ROADS
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.errors import first_line
 from onnx_sparse.converters.verification.isolation import EndedError, Isolated

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from faults.roads import Array, Body, Specs
+from faults.operations import Array, Body, Specs
 
 _WIDE = (0, 1, -1, 5, 2**31, 3 * 10**9, 2**32 - 1, 2**53 + 1, -(2**53) - 1, 2**62, -(2**63), 2**63 - 1)
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8")

@@ -20,6 +20,7 @@ from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.states import Pairs
 from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.references import tensor_of
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.schemas.states import write_states
@@ -184,5 +185,5 @@ def _add_large(model: ModelProto, large: Mapping[str, Array]) -> dict[str, Array
             dtype = numpy_helper.from_array(array.reshape(-1)[:1]).data_type
             model.graph.input.append(value_info(Tensor(name, dtype, array.shape)))
         else:
-            model.graph.initializer.append(numpy_helper.from_array(array, name))
+            model.graph.initializer.append(tensor_of(array, name))
     return set_aside

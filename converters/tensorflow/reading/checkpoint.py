@@ -20,6 +20,7 @@ from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.varint import read_varint
 from onnx_sparse.files.checksum import masked_crc32c, masked_crc32c_of_file
 from onnx_sparse.files.guarded_files import open_file, read_file
+from onnx_sparse.files.ranges import FileRange, StoredFile
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: Of one dimension of a part: its start and length, and whether it is the whole dimension.
@@ -136,7 +137,7 @@ class Checkpoint:
                     if (place := (entry.shard_id, entry.offset, entry.size)) not in self._checked:
                         self._check(masked_crc32c_of_file(file, entry.size), entry, shard, key)
                         self._checked.add(place)
-                    return np.memmap(file, dtype.newbyteorder("<"), "r", entry.offset, dims)
+                    return FileRange(StoredFile.of(shard, self._root), entry.offset, entry.size).mapped(dtype, dims)
                 content = file.read(entry.size)
                 self._check(masked_crc32c(content), entry, shard, key)
                 return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)

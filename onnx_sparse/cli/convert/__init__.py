@@ -259,11 +259,12 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: Progress) -> int:
     from onnx_sparse.commands.feeds import read_feeds
     from onnx_sparse.files.new_file import state_of
     from onnx_sparse.models.load_and_save import save_model
+    from onnx_sparse.models.references import holding_arrays
 
     in_place = arguments.output.exists() and arguments.output.samefile(arguments.source)
     made_from = state_of(arguments.output) if in_place else None
     conversion = Conversion(origin, arguments.source, options_of(origin, arguments))
-    with output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
+    with holding_arrays(), output.progress(f"reading {arguments.source}", quiet=arguments.json) as show:
 
         def progress(stage: str) -> None:
             tell(stage)
@@ -272,7 +273,7 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: Progress) -> int:
         plain = conversion.convert(progress)
         if arguments.write_inputs is not None:
             progress("making inputs")
-            written_inputs.write(arguments.write_inputs, plain, conversion.tables)
+            written_inputs.write(arguments.write_inputs, plain)
         model = in_form(plain, portable=arguments.portable, lower=arguments.lower, opset=arguments.opset)
         feeds = read_feeds(plain, arguments.verify_with) if arguments.verify_with else None
         records = conversion.verify(plain, model, progress, feeds) if _is_verified(arguments) else None
@@ -281,15 +282,13 @@ def _convert(origin: str, arguments: argparse.Namespace, tell: Progress) -> int:
         smaller = None
         if arguments.tables and agrees:
             progress(f"making tables {arguments.tables}")
-            smaller = SmallerTables(plain, arguments.tables, conversion.tables)
+            smaller = SmallerTables(plain, arguments.tables)
             model = in_form(smaller.model, portable=arguments.portable, lower=arguments.lower, opset=arguments.opset)
             if records is not None:
                 smaller.distances = conversion.verify(smaller.model, model, progress, feeds)
         summary = _summary(model)
         if agrees:
-            summary["size"] = save_model(
-                model, arguments.output, conversion.tables, external=arguments.external, made_from=made_from
-            )
+            summary["size"] = save_model(model, arguments.output, external=arguments.external, made_from=made_from)
         if arguments.report is not None:
             _write_report(conversion, records, arguments, progress, refused=None if agrees else model, why=failure)
     document = {
@@ -345,7 +344,7 @@ def _write_report(
     made.notes.insert(0, str(why))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / arguments.output.name
-        save_model(refused, path, conversion.tables, external=arguments.external)
+        save_model(refused, path, external=arguments.external)
         write(gather(path, made, times=False, progress=progress), arguments.report)
 
 

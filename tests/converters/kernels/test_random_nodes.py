@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.random_nodes import FAMILIES, outcome
+from support.node_families import FAMILIES
+from support.random_nodes import outcome
 
 #: How many nodes of each family are drawn.
 _COUNT = 40

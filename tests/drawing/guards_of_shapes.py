@@ -1,140 +1,24 @@
-"""What draws graphs around the faults of ONNX Runtime, for each anchor of each guard."""
+"""What draws graphs around the faults of ONNX Runtime in shapes, types and forms, for each anchor of each guard."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, parser
-from support.random_nodes import FAMILIES, Array, Drawn, Rng, i64, pick, values
+from onnx import TensorProto, helper
+from support.drawn_nodes import Drawn, Rng, i64, pick, values
+from support.node_families import resize
 
 from drawing.declaration import draws
+from drawing.operands import any_axis, nodes_of, reduction, sizes, written
+from drawing.operators import draw, transform
 from onnx_sparse.converters.onnxruntime import guards as known
 
-_WIDE = (0, 1, -1, 5, 2**31, 3 * 10**9, 2**32 - 1, 2**53 + 1, -(2**53) - 1, 2**62, -(2**63), 2**63 - 1, -(2**31))
-_NARROW = (0, 1, -1, 2, 65537, 2**31 - 1, -(2**31), 123456789)
 _REDUCTIONS = tuple(
     f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 )
-_SIZES = (0, 1, 1, 2, 3, 5)
 
-
-def sizes(rng: Rng, rank: int, *, least: int = 0) -> list[int]:
-    """Sizes among which 0 and 1 are frequent, and perhaps one of more elements than a vector register has."""
-    found = [max(least, int(pick(rng, *_SIZES))) for _ in range(rank)]
-    if rank and rng.random() < 0.2:
-        found[int(rng.integers(rank))] = int(rng.integers(17, 70))
-    return found
-
-
-def integers(rng: Rng, dtype: Any, shape: Any) -> Array:
-    """Integers that are small, or of many bits, or the ends of their type."""
-    kind = np.dtype(dtype)
-    info = np.iinfo(kind)
-    if rng.random() < 0.3:
-        return rng.integers(0 if kind.kind == "u" else -3, 4, shape).astype(kind)
-    chosen = [number for number in (*_WIDE, *_NARROW, info.min, info.max) if info.min <= number <= info.max]
-    return rng.choice(np.array(chosen, kind), tuple(shape))
-
-
-def floats(rng: Rng, dtype: Any, shape: Any) -> Array:
-    """Numbers, and perhaps NaN and infinities among them."""
-    array = rng.standard_normal(tuple(shape))
-    for value, share in ((np.nan, 0.15), (np.inf, 0.05), (-np.inf, 0.05)) if rng.random() < 0.6 else ():
-        array = np.where(rng.random(tuple(shape)) < share, value, array)
-    return array.astype(dtype)
-
-
-def any_axis(rng: Rng, rank: int) -> int:
-    return int(rng.integers(-rank, rank)) if rank else 0
-
-
-@draws(known.DivisionByMinusOne, "Div", "Mod")
-def division(rng: Rng, op_type: str) -> Drawn:
-    kind = np.dtype(pick(rng, "int32", "int64", "int64", "int8", "uint8"))
-    shape = sizes(rng, int(rng.integers(0, 3)))
-    x = integers(rng, kind, shape)
-    y = integers(rng, kind, shape if rng.random() < 0.7 else shape[-1:])
-    if kind.kind == "i" and rng.random() < 0.5:
-        x = np.where(rng.random(x.shape) < 0.5, np.array(np.iinfo(kind).min, kind), x)
-        y = np.where(rng.random(y.shape) < 0.7, np.array(-1, kind), y)
-    y = np.where(y == 0, np.array(3, kind), y)
-    attributes = {"fmod": 1} if op_type == "Mod" and rng.random() < 0.3 else {}
-    return Drawn(op_type, {"x": x, "z": y}, attributes)
-
-
-@draws(known.WideComparison, "Max", "Min", "Clip", "Relu", "Sign")
-def comparison(rng: Rng, op_type: str) -> Drawn:
-    kind = np.dtype(pick(rng, "int64", "int64", "int64", "int32", "uint64" if op_type != "Sign" else "int64"))
-    kind = kind if op_type != "Relu" or kind.kind == "i" else np.dtype("int64")
-    shape = sizes(rng, int(rng.integers(0, 3)))
-    names = {"Max": ["x", "b", "c"][: int(rng.integers(1, 4))], "Clip": ["x", "low", "high"]}
-    names["Min"] = names["Max"]
-    inputs: dict[str, Any] = {}
-    for name in names.get(op_type, ["x"]):
-        inputs[name] = integers(rng, kind, [] if name in ("low", "high") else shape)
-    if op_type == "Clip":
-        inputs["low"], inputs["high"] = sorted((inputs["low"], inputs["high"]))
-        for name in ("low", "high"):
-            inputs[name] = None if rng.random() < 0.2 else np.asarray(inputs[name], kind)
-        inputs = {name: value for name, value in inputs.items() if value is not None or name == "low"}
-        if list(inputs) == ["x", "low"] and inputs["low"] is None:
-            del inputs["low"]
-    return Drawn(op_type, inputs)
-
-
-def reduction(rng: Rng, op_type: str, x: Array, *, opset: int | None = None) -> Drawn:
-    """A reduction of an array, along axes that are an input or an attribute, constant or not."""
-    opset = opset or int(pick(rng, 13, 18, 20))
-    if opset == 20 and op_type not in ("ReduceMax", "ReduceMin"):
-        opset = 18
-    chosen = [axis for axis in range(x.ndim) if rng.random() < 0.5]
-    if rng.random() < 0.5:
-        chosen = [axis - x.ndim for axis in chosen]
-    attributes: dict[str, Any] = {"keepdims": int(pick(rng, 0, 1))}
-    inputs: dict[str, Any] = {"x": x}
-    if op_type == "ReduceSum" or opset >= 18:
-        if rng.random() < 0.3 and op_type not in ("ReduceL1", "ReduceL2", "ReduceSumSquare"):
-            attributes["noop_with_empty_axes"] = int(pick(rng, 0, 1))
-        if chosen or rng.random() < 0.5:
-            inputs["axes"] = i64(*chosen)
-    elif chosen:
-        attributes["axes"] = chosen
-    is_constant = rng.random() < 0.7
-    return Drawn(op_type, inputs, attributes, ("axes",) if is_constant else (), opset=opset, tolerance=1e-3)
-
-
-@draws(known.WideExtreme, "ReduceMax", "ReduceMin")
-@draws(known.IntegerSum, "ReduceSum", "ReduceL1", "ReduceSumSquare")
-@draws(known.IntegerProduct)
-def integer_reduction(rng: Rng, op_type: str) -> Drawn:
-    names = {"ReduceMax": ("int64", "int32", "int8", "uint8"), "ReduceProd": ("int64", "int32")}
-    names["ReduceMin"] = names["ReduceMax"]
-    kind = pick(rng, "int64", *names.get(op_type, ("int32", "int64")))
-    x = integers(rng, kind, sizes(rng, int(rng.integers(0, 4))))
-    # In opsets without a scatter that multiplies, products stay as they are.
-    return reduction(rng, op_type, x, opset=18 if op_type == "ReduceProd" else None)
-
-
-@draws(known.ExtremeOfNaN, "ReduceMax", "ReduceMin")
-def extreme_of_nan(rng: Rng, op_type: str) -> Drawn:
-    x = floats(rng, pick(rng, "float32", "float32", "float64", "float16"), sizes(rng, int(rng.integers(0, 4))))
-    return reduction(rng, op_type, x)
-
-
-@draws(known.PlaceOfNaN, "ArgMax", "ArgMin")
-def place_of_nan(rng: Rng, op_type: str) -> Drawn:
-    rank = int(rng.integers(1, 4))
-    x = floats(rng, pick(rng, "float32", "float32", "float64", "float16"), sizes(rng, rank, least=1))
-    attributes = {"axis": any_axis(rng, rank), "keepdims": int(pick(rng, 0, 1))}
-    if rng.random() < 0.2:
-        return Drawn(op_type, {"x": np.nan_to_num(x)}, attributes | {"select_last_index": 1})
-    return Drawn(op_type, {"x": x}, attributes)
-
-
-@draws(known.SignOfNaN)
-def sign_of_nan(rng: Rng, op_type: str) -> Drawn:
-    return Drawn(op_type, {"x": floats(rng, pick(rng, "float16", "float32", "float64"), sizes(rng, 2))})
+draws(known.TransformOfAnyLength, "DFT", "STFT")(transform)
 
 
 @draws(known.NegativeAxes, *_REDUCTIONS, "ArgMax", "ArgMin")
@@ -157,15 +41,6 @@ def empty_reduction(rng: Rng, op_type: str) -> Drawn:
         shape = [max(size, 1) if axis in [r % rank for r in reduced] else size for axis, size in enumerate(x.shape)]
         drawn.inputs["x"] = rng.uniform(0.5, 2, shape).astype(np.float32)
     return drawn
-
-
-@draws(known.MeanOfNothing)
-def mean(rng: Rng, op_type: str) -> Drawn:
-    kind = pick(rng, "float32", "float32", "float64", "float16", "int32", "int64")
-    rank = int(rng.integers(0, 4))
-    least = 0 if np.dtype(kind).kind == "f" else 1
-    x = (rng.integers(-2, 3, sizes(rng, rank, least=least)) * 60).astype(kind)
-    return reduction(rng, op_type, x)
 
 
 @draws(known.InferredSize)
@@ -240,17 +115,6 @@ def gather_of_strings(rng: Rng, op_type: str) -> Drawn:
         {"axis": axis},
         ("x",) if rng.random() < 0.3 else (),
     )
-
-
-def nodes_of(text: str) -> list[NodeProto]:
-    """Nodes in onnx's text form."""
-    return [*parser.parse_graph(f"g () => () {{ {text} }}").node]
-
-
-def written(text: str, inputs: dict[str, Any], **options: Any) -> Drawn:
-    """Nodes in onnx's text form, with operands for the names that none of them makes."""
-    nodes = nodes_of(text)
-    return Drawn(nodes[-1].op_type, inputs, written=nodes, **options)
 
 
 @draws(known.GatherOfRange)
@@ -358,7 +222,7 @@ _EQUATIONS = (
 @draws(known.EmptyEinsum)
 def einsum(rng: Rng, op_type: str) -> Drawn:
     equation = pick(rng, *_EQUATIONS)
-    letters = {letter: int(pick(rng, 0, 1, 2, 3)) for letter in set(equation) if letter.isalpha()}
+    letters = {letter: int(pick(rng, 0, 1, 2, 3)) for letter in sorted(set(equation)) if letter.isalpha()}
     kind = pick(rng, "float32", "float64", "int32", "int64")
     inputs = {}
     for k, term in enumerate(equation.partition("->")[0].split(",")):
@@ -400,29 +264,6 @@ def short_input(rng: Rng, op_type: str) -> Drawn:
     return Drawn(op_type, {"x": x}, attributes, opset=int(pick(rng, 18, 22)))
 
 
-@draws(known.TransformOfAnyLength, "DFT", "STFT")
-def transform(rng: Rng, op_type: str) -> Drawn:
-    length, kind = int(pick(rng, 1, 2, 5, 8, 12)), pick(rng, "float32", "float64", "float16")
-    if op_type == "DFT":
-        x = rng.standard_normal([2, length, int(pick(rng, 1, 2))]).astype(kind)
-        attributes: dict[str, Any] = {"axis": 1} if rng.random() < 0.5 else {}
-        return Drawn(op_type, {"x": x}, attributes, opset=17, tolerance=1e-2)
-    signal = rng.standard_normal([1, length + 6, 1]).astype("float32" if kind == "float16" else kind)
-    window = np.ones(length, signal.dtype)
-    return Drawn(op_type, {"x": signal, "step": np.array(2), "w": window}, opset=17, tolerance=1e-2)
-
-
-@draws(known.VarianceOfGroups)
-def groups(rng: Rng, op_type: str) -> Drawn:
-    opset, count = int(pick(rng, 18, 21)), int(pick(rng, 1, 2))
-    channels = 2 * count
-    x = rng.standard_normal([2, channels, *sizes(rng, int(rng.integers(1, 3)), least=2)])
-    scale = rng.standard_normal(channels if opset >= 21 else count)
-    kind = pick(rng, "float32", "float64")
-    given = {"x": x.astype(kind), "s": scale.astype(kind), "b": scale.astype(kind)}
-    return Drawn(op_type, given, {"num_groups": count, "epsilon": 1e-3}, opset=opset, tolerance=1e-3)
-
-
 @draws(known.RankOfImage)
 def image(rng: Rng, op_type: str) -> Drawn:
     rank = int(rng.integers(3, 6))
@@ -433,15 +274,11 @@ def image(rng: Rng, op_type: str) -> Drawn:
     return Drawn(op_type, {"x": x}, attributes, tolerance=1e-2)
 
 
-def _family(name: str) -> Any:
-    return next(family for family in FAMILIES if family.__name__ == name)
-
-
 @draws(known.ResizedAxes)
 @draws(known.NearestOfOtherTypes)
 @draws(known.NegativeResizedAxes)
 def resized(rng: Rng, op_type: str) -> Drawn:
-    return _family("resize")(rng)
+    return resize(rng)
 
 
 @draws(known.OneHotTypes)
@@ -451,8 +288,6 @@ def resized(rng: Rng, op_type: str) -> Drawn:
 @draws(known.MissingKernel)
 def of_family(rng: Rng, op_type: str) -> Drawn:
     """A node of the operator as the families of nodes draw it, of any type."""
-    from drawing.operators import draw
-
     return draw(rng, op_type)
 
 
@@ -480,27 +315,6 @@ def scan(rng: Rng, op_type: str) -> Drawn:
     else:
         x, state = (x, state) if axis == 0 else (np.moveaxis(x, axis, 0).copy(), state)
     return Drawn(op_type, {"state": state, "x": x}, attributes, outputs=2)
-
-
-@draws(known.SmallSigmoid)
-@draws(known.SmallSwish)
-@draws(known.SmallSoftplus)
-@draws(known.LogSoftmaxOfDouble)
-def of_small_results(rng: Rng, op_type: str) -> Drawn:
-    """Numbers of which the result is small, so that a logarithm of it or a quotient by it matters."""
-    opsets = {"Swish": 24, "Mish": 18}
-    kind = pick(rng, "float32", "float64")
-    is_judged = op_type != "LogSoftmax"  # of which the evaluator loses small powers
-    scale = float(pick(rng, 1, 10, 40 if is_judged else 5))
-    x = (rng.standard_normal(sizes(rng, int(rng.integers(1, 3)), least=1)) * scale).astype(kind)
-    attributes = {} if is_judged else {"axis": -1}
-    return Drawn(op_type, {"x": x}, attributes, opset=opsets.get(op_type, 18))
-
-
-@draws(known.LogSumExpOfHalf)
-def powers_of_halves(rng: Rng, op_type: str) -> Drawn:
-    x = (rng.standard_normal(sizes(rng, 2, least=1)) * float(pick(rng, 1, 20, 1000))).astype(np.float16)
-    return reduction(rng, op_type, x, opset=18)
 
 
 @draws(known.LimitsOfRange)
