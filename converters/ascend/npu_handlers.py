@@ -107,11 +107,8 @@ def _gelu(node: Node, emit: AscendEmitter) -> Tensor:
 
 
 @handles("NPUMish", to="Softplus, Tanh, Mul")
-def _mish(node: Node, emit: AscendEmitter) -> Tensor:
-    def mish(x: Tensor) -> Tensor:
-        return emit.op("Mul", x, emit.op("Tanh", emit.op("Softplus", x)))
-
-    return emit.in_float32(mish, *node.take(1))
+def _mish(node: Node, emit: AscendEmitter) -> Results:
+    return _as_ge("Mish", node.take(1), emit)
 
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")

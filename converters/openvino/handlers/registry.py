@@ -16,7 +16,7 @@ from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.writing import reads
 from onnx_sparse.converters.writing.reads import Attributes, Inputs
-from onnx_sparse.converters.writing.registry import Handler, Registry, Results
+from onnx_sparse.converters.writing.registry import Handler, Registry
 from onnx_sparse.schemas.declaration import DType
 
 #: The newest operator set whose operators are known.
@@ -73,6 +73,11 @@ class Node(reads.Node):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", _Data(self.layer))
+
+    @property
+    def op_type(self) -> str:
+        """The operator with the version that its handler has: `Abs-1`."""
+        return find_handler(self.layer).op_type
 
     def __getitem__(self, position: int) -> Tensor:
         if position >= len(self.inputs):
@@ -153,8 +158,6 @@ class Node(reads.Node):
             raise Unsupported(f"{key} = {self.text(key)[:40]!r} is not a list of integers")
         return [int(part) for part in parts]
 
-
-Handling = Callable[[Node, OpenVINOEmitter], Results]
 
 #: The handlers by operator and the operator set that introduced its version: `Gather-8`.
 HANDLERS = Registry(Handler)
