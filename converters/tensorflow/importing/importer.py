@@ -35,6 +35,7 @@ from onnx_sparse.converters.tensorflow.importing.values import (
     Value,
 )
 from onnx_sparse.converters.tensorflow.reading.model import Model
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
 from onnx_sparse.converters.writing.lowering.gathering import gathered
@@ -177,13 +178,13 @@ class Importer(Context):
         key = (id(origin.scope), origin.node)
         return key in self._values or key in self._failed
 
-    def _before(self, scope: Scope, node: Any) -> Iterator[Origin]:
+    def _before(self, scope: Scope, node: NodeDef) -> Iterator[Origin]:
         """What is converted before a node."""
         for origin in self.read_by(scope, node):
             if isinstance(origin, Origin):
                 yield origin
 
-    def read_by(self, scope: Scope, node: Any) -> list[Any]:
+    def read_by(self, scope: Scope, node: NodeDef) -> list[Any]:
         """See `Context`."""
         lookup = self.derived.of(scope, node)
         if lookup is not None:
@@ -193,7 +194,7 @@ class Importer(Context):
             return structure.reads(self, scope, node)
         return scope.origins(node)
 
-    def _made(self, scope: Scope, node: Any) -> tuple[Value, ...]:
+    def _made(self, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
         emit: TensorFlowEmitter = scope.frame.emit
         emit.begin(f"{scope.name}{node.name}")
         lookup = self.derived.of(scope, node)
@@ -229,7 +230,7 @@ class Importer(Context):
         return gathered(emit, self._tables_of[id(lookup.table)], ids, 0, 0)
 
     def _handled(
-        self, handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter
+        self, handler: Handler, node: NodeDef, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter
     ) -> tuple[Tensor, ...]:
         results, dtypes = converted_by(handler, node, name, inputs, emit)
         declared = declared_shapes(node)

@@ -8,6 +8,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import COPIES, Origin, Scope, parts_of
 
 
@@ -52,7 +53,7 @@ class Functions(Source):
         live: Which of its variables there are; all when omitted. The others have no values.
     """
 
-    def __init__(self, scope: Scope, node: Any, live: Sequence[int] | None = None) -> None:
+    def __init__(self, scope: Scope, node: NodeDef, live: Sequence[int] | None = None) -> None:
         super().__init__(scope, f"{scope.name}{node.name}")
         self._node = node
         self.count = len(scope.origins(node))
@@ -80,7 +81,7 @@ class Functions(Source):
         return context.keep(self.scope.function(name, given, prefix, frame, self._node)).results()
 
 
-def live_variables(context: Context, scope: Scope, node: Any) -> list[int]:
+def live_variables(context: Context, scope: Scope, node: NodeDef) -> list[int]:
     """The variables of a loop that its results which are read need, or its condition, through all rounds.
 
     TensorFlow 1 adds a list of each intermediate value for gradients that a model does not compute.
@@ -102,7 +103,7 @@ def live_variables(context: Context, scope: Scope, node: Any) -> list[int]:
     return context.live[key]
 
 
-def _read_results(context: Context, scope: Scope, node: Any) -> set[int]:
+def _read_results(context: Context, scope: Scope, node: NodeDef) -> set[int]:
     """Which results of a node anything reads but copies that nothing reads."""
     readers: dict[str, list[tuple[str, Any]]] = {}
     for other in scope.nodes.values():
@@ -127,7 +128,7 @@ def _read_results(context: Context, scope: Scope, node: Any) -> set[int]:
     return found
 
 
-def read_before(context: Context, scope: Scope, node: Any) -> list[Any]:
+def read_before(context: Context, scope: Scope, node: NodeDef) -> list[Any]:
     """The origins of the variables of a loop that are needed."""
     origins = scope.origins(node)
     return [origins[k] for k in live_variables(context, scope, node)]

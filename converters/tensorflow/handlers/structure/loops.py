@@ -31,6 +31,7 @@ from onnx_sparse.converters.tensorflow.handlers.structure.ragged_rows import App
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.effects import changes
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.writing.graph_emitter import value_info
@@ -47,7 +48,7 @@ _MOST_ATTEMPTS = 8
     reads=read_before,
     ignored=("cond", "body", "output_shapes", "parallel_iterations"),  # which scopes read; and how many at once
 )
-def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def loop(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """A loop of two functions; variables that nothing needs leave it."""
     if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):
         raise Unsupported("it changes a variable or table, a state that is not converted")
@@ -64,7 +65,7 @@ def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     return tuple(made)
 
 
-def _differ_in_length(scope: Scope, node: Any, k: int, value: ListOfTensors) -> bool:
+def _differ_in_length(scope: Scope, node: NodeDef, k: int, value: ListOfTensors) -> bool:
     """Whether the elements of a list that a loop writes may differ in length."""
     has_length = value.element_shape is not None and None not in value.element_shape[:1]
     return not has_length and only_concatenated(scope, node, k)
@@ -289,7 +290,7 @@ def _completed(value: ListOfTensors, rows: Tensor, scan: Scan, emit: InferringEm
     return ListOfTensors(padded, length, rows.dtype, shape)
 
 
-def _declared_shapes(node: Any) -> list[Shape | None]:
+def _declared_shapes(node: NodeDef) -> list[Shape | None]:
     for name in ("output_shapes", "_output_shapes"):
         if name in node.attr and node.attr[name].list.shape:
             return [shape_of(shape) for shape in node.attr[name].list.shape]
