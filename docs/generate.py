@@ -224,8 +224,8 @@ def _ascend_coverage() -> str:
         "The converter supports these operations. `convert` refuses operations without a handler in one error, or "
         "keeps them as nodes of a foreign domain with `--keep-unknown`. `replay` takes their results from the dump. "
         "[MaskedFill](../operators/MaskedFill.md), [Fill](../operators/Fill.md) and the operators of sparse features "
-        "are in the domain `onnx_sparse`; all others are standard ONNX of opset 17. Generated from the registries of "
-        "handlers.\n\n"
+        "are in the domain `onnx_sparse`; all others are standard ONNX of opset 18, of torch_npu the file's own. "
+        "Generated from the registries of handlers.\n\n"
         "Half floats are computed in float32 and rounded after each operation. Nothing here has been compared with an "
         "NPU: the definitions come from public sources and specifications.\n"
     )

@@ -8,8 +8,11 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
+from onnx_sparse.converters.ascend.shapes import element_count, place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.partitioning import merged_axes
+from onnx_sparse.converters.writing.lowering.slicing import split_equally
 
 #: The most ranges of a MaskedFillRange, each of which becomes several nodes.
 _MOST_RANGES = 4096
@@ -70,43 +73,43 @@ def rms_normalized(
 
 def layer_normalized(emit: AscendEmitter, x: Tensor, gamma: Tensor, beta: Tensor, axis: int, epsilon: float) -> Tensor:
     """The float32 x normalized over its axes from `axis` on."""
-    if (x.shape or ())[axis:] == gamma.shape == beta.shape:
+    own = (x.shape or ())[axis:]
+    if own == gamma.shape == beta.shape or (None in own and gamma.rank == beta.rank == len(own)):
         scale, bias = gamma, beta
     else:  # gammas of shape [1, n] are common
-        rest = list(x.dims[axis:])
-        scale, bias = emit.reshape(gamma, rest), emit.reshape(beta, rest)
+        rest, known = emit.shape_of(x, axis), None if x.shape is None else x.shape[axis:]
+        scale, bias = (emit.reshaped(tensor, rest, known) for tensor in (gamma, beta))
     arguments = (x, emit.cast(scale, x.dtype), emit.cast(bias, x.dtype))
     return emit.op("LayerNormalization", *arguments, shape=x.shape, axis=axis, epsilon=epsilon)
 
 
 def softmax_over(emit: AscendEmitter, x: Tensor, axes: list[int]) -> Tensor:
     """Softmax over consecutive axes as if they were one."""
-    ordered = [x.axis(axis) for axis in axes]
+    ordered = [place(x, axis) for axis in axes]
     if not ordered or ordered != list(range(ordered[0], ordered[0] + len(ordered))):
         raise Unsupported(f"axes {axes} are not consecutive and ascending")
     first = ordered[0]
     if len(ordered) == 1:
         return emit.in_float32(lambda wide: emit.op("Softmax", wide, axis=first), x)
-    dims = x.dims
-    merged = [*dims[:first], math.prod(dims[a] for a in ordered), *dims[first + len(ordered) :]]
-    one_axis = emit.reshape(emit.wide(x), merged)
-    return emit.cast(emit.reshape(emit.op("Softmax", one_axis, axis=first), dims), x.dtype)
+    one_axis = emit.op("Softmax", merged_axes(emit, emit.wide(x), first, len(ordered)), axis=first)
+    return emit.cast(emit.reshaped(one_axis, emit.shape_of(x), x.shape), x.dtype)
 
 
-def top_k(emit: AscendEmitter, x: Tensor, k: int, *, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+def top_k(emit: AscendEmitter, x: Tensor, k: int | Tensor, *, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
     """ONNX TopK in descending (or ascending) order; equal values by position."""
-    axis = x.axis(axis)
-    dims = x.shape or ()
-    size = dims[axis]
-    if k < 0 or (size is not None and k > size):
-        raise Unsupported(f"k {k} is not from 0 to the size of axis {axis} of {x}")
-    shape = (*dims[:axis], k, *dims[axis + 1 :])
+    axis = place(x, axis)
+    if isinstance(k, int):
+        size = x.dim(axis)
+        if k < 0 or (size is not None and k > size):
+            raise Unsupported(f"k {k} is not from 0 to the size of axis {axis} of {x}")
+        count = emit.constant([k])
+    else:
+        count = emit.op("Reshape", emit.cast(k, TensorProto.INT64), emit.constant([1]))
     wide = emit.wide(x)
     values, positions = emit.node(
         "TopK",
-        [wide, emit.constant([k])],
+        [wide, count],
         [wide.dtype, TensorProto.INT64],
-        [shape, shape],
         axis=axis,
         largest=int(largest),
         sorted=1,
@@ -177,27 +180,28 @@ def range_filled(emit: AscendEmitter, x: Tensor, start: Tensor, end: Tensor, val
 
 def strided_view(emit: AscendEmitter, x: Tensor, size: list[int], stride: list[int], offset: int) -> Tensor:
     """Element i of the result is element offset + sum(i * stride) of the contiguous x."""
-    if len(size) != len(stride) or not size or min(size) <= 0:
+    if len(size) != len(stride) or min(size, default=0) < 0:
         raise Unsupported(f"size {size} and stride {stride} do not fit together")
     ends = [(dim - 1) * step for dim, step in zip(size, stride, strict=True)]
     lowest, highest = offset + sum(min(e, 0) for e in ends), offset + sum(max(e, 0) for e in ends)
-    count = math.prod(x.dims)
-    if lowest < 0 or highest >= count:
+    count = element_count(x.shape)
+    if 0 not in size and (lowest < 0 or (count is not None and highest >= count)):
         raise Unsupported(f"it reads elements {lowest} to {highest} of {count}")
     emit.spend(math.prod(size))
     positions = np.full(size, offset, np.int64)
     for axis, step in enumerate(stride):
         positions += (np.arange(size[axis]) * step).reshape([-1] + [1] * (len(size) - axis - 1))
-    return emit.op("Gather", emit.reshape(x, [count]), emit.constant(positions), shape=tuple(size), axis=0)
+    flat = emit.reshape(x, [-1 if count is None else count])
+    return emit.op("Gather", flat, emit.constant(positions), shape=tuple(size), axis=0)
 
 
 def rotated_by_halves(emit: AscendEmitter, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """X * cos + rotated(x) * sin, where the second half of the last axis, negated, comes before the first."""
     size = (x.shape or (None,))[-1]
-    if size is None or size % 2:
+    if size is not None and size % 2:
         raise Unsupported(f"the last axis of {x} does not split into two halves")
-    first, second = emit.split(x, x.rank - 1, [size // 2, size // 2])
-    turned = emit.concat([emit.op("Neg", second), first], x.rank - 1)
+    first, second = split_equally(emit, x, place(x, -1), 2)
+    turned = emit.concat([emit.op("Neg", second), first], place(x, -1))
     return emit.op("Add", emit.op("Mul", x, cos), emit.op("Mul", turned, sin))
 
 
@@ -209,9 +213,11 @@ def scaled_masked_softmax(
     scores = emit.op("Mul", wide, emit.like(scale, wide))
     masked = emit.like(-10000.0, wide)
     if upper_triangle:
-        rows, columns = x.dims[-2:]
-        emit.spend(rows * columns)
-        mask = emit.constant(np.triu(np.ones((rows, columns), bool), 1), TensorProto.BOOL)
+        rows, columns = (
+            emit.op("Range", emit.constant(0), emit.scalar(emit.size(x, axis)), emit.constant(1), shape=(None,))
+            for axis in (-2, -1)
+        )
+        mask = emit.op("Greater", columns, emit.op("Unsqueeze", rows, emit.constant([1])))
     if mask is not None:
         scores = emit.op("Where", emit.cast(mask, TensorProto.BOOL), masked, scores)
-    return emit.cast(emit.op("Softmax", scores, axis=x.rank - 1, shape=scores.shape), x.dtype)
+    return emit.cast(emit.op("Softmax", scores, axis=place(x, -1), shape=scores.shape), x.dtype)

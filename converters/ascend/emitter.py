@@ -12,11 +12,14 @@ from onnx_sparse.converters.operator_types import check_types
 from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
 from onnx_sparse.converters.writing.emitter import NewNode
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
+from onnx_sparse.converters.writing.lowering.slicing import split_by_sizes
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType
 
 #: The most elements in all constants that handlers compute: a small file must not become a large model.
 _MOST_COMPUTED = 2**25
+#: The operator set from which the axes of all reductions are inputs; those of ReduceSum were before.
+_WITH_AXES_AS_INPUTS = 18
 _FLOAT16_RANGE = (-65504.0, 65504.0)
 #: The operators whose inputs broadcast to the shape of the result, which ONNX's inference would say more slowly.
 _ELEMENTWISE = frozenset(
@@ -39,8 +42,6 @@ class AscendEmitter(InferringEmitter):
     Attributes:
         notes: Notes for the user: a hidden Reshape that was inserted, an assumption that was made.
     """
-
-    opset = 17  # the first with LayerNormalization; reductions take their axes as attributes
 
     def __init__(
         self, taken: Iterable[str] = (), *, saturate: bool = False, outer: AscendEmitter | None = None
@@ -128,23 +129,24 @@ class AscendEmitter(InferringEmitter):
         count = element_count(tensor.shape)
         if count is not None and count != element_count(tuple(shape)):
             raise Unsupported(f"{tensor} does not fit into {shape_text(tuple(shape))}")
-        return self.op("Reshape", tensor, self.constant(shape), shape=tuple(shape))
+        return self.op("Reshape", tensor, self.constant(shape), shape=tuple(shape), allowzero=int(0 in shape) or None)
 
     def transpose(self, tensor: Tensor, perm: Sequence[int]) -> Tensor:
         """Transpose a tensor; it is returned as it is if its axes keep their order."""
-        if list(perm) == list(range(tensor.rank)):
-            return tensor
-        if sorted(perm) != list(range(tensor.rank)):
+        rank = len(perm) if tensor.shape is None else tensor.rank
+        if sorted(perm) != list(range(rank)):
             raise Unsupported(f"{list(perm)} is not a permutation of the axes of {tensor}")
-        shape = tensor.shape or ()
-        return self.op("Transpose", tensor, shape=tuple(shape[axis] for axis in perm), perm=list(perm))
+        if list(perm) == list(range(rank)):
+            return tensor
+        shape = (None,) * rank if tensor.shape is None else tuple(tensor.shape[axis] for axis in perm)
+        return self.op("Transpose", tensor, shape=shape, perm=list(perm))
 
     def slice(self, tensor: Tensor, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int]) -> Tensor:
-        """The part from starts (>= 0) to ends along axes, whose sizes must be known."""
+        """The part from starts (>= 0) to ends along axes."""
         shape = list(tensor.shape or ())
         for start, end, axis in zip(starts, ends, axes, strict=True):
             size = shape[axis]
-            if size is not None and not 0 <= start < end <= size:
+            if start > end or (size is not None and not 0 <= start <= end <= size):
                 raise Unsupported(f"slice {start}:{end} of axis {axis} is not within {tensor}")
             shape[axis] = end - start
         if tuple(shape) == tensor.shape:
@@ -154,38 +156,33 @@ class AscendEmitter(InferringEmitter):
 
     def split(self, tensor: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
         """Parts of the given sizes along an axis."""
-        shape = tensor.shape or ()
-        total = shape[axis]
-        if any(size <= 0 for size in sizes) or (total is not None and sum(sizes) != total):
+        total = tensor.dim(axis)
+        if any(size < 0 for size in sizes) or (total is not None and sum(sizes) != total):
             raise Unsupported(f"{tensor} cannot be split into {list(sizes)} along axis {axis}")
-        shapes = [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
-        return self.node("Split", [tensor, self.constant(sizes)], [tensor.dtype] * len(sizes), shapes, axis=axis)
+        return split_by_sizes(self, tensor, axis, self.constant(sizes), len(sizes))
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """The tensors one after the other along an axis (>= 0)."""
-        shapes = [t.shape for t in tensors]
+        """The tensors one after the other along an axis."""
+        shapes = [t.shape for t in tensors if t.shape is not None]
         if len(tensors) == 1:
             return tensors[0]
         if any(t.dtype != tensors[0].dtype for t in tensors):
             raise Unsupported(f"its inputs are of different element types: {', '.join(map(str, tensors))}")
-        if any(s is None for s in shapes):
-            return self.op("Concat", *tensors, shape=None, axis=axis)
-        known = [s for s in shapes if s is not None]
-        if any(len(s) != len(known[0]) for s in known):
+        if any(len(s) != len(shapes[0]) for s in shapes):
             raise Unsupported(f"its inputs are of different ranks: {', '.join(map(str, tensors))}")
-        rest = broadcast_equal([(*s[:axis], 1, *s[axis + 1 :]) for s in known])
-        along = [s[axis] for s in known]
+        if len(shapes) < len(tensors):
+            return self.op("Concat", *tensors, axis=axis)
+        axis = tensors[0].axis(axis)
+        rest = broadcast_equal([(*s[:axis], 1, *s[axis + 1 :]) for s in shapes])
+        along = [s[axis] for s in shapes]
         total = None if None in along else sum(d for d in along if d is not None)
         return self.op("Concat", *tensors, shape=(*rest[:axis], total, *rest[axis + 1 :]), axis=axis)
 
     def reduce(self, op_type: str, tensor: Tensor, axes: Sequence[int], *, keepdims: bool) -> Tensor:
-        """ReduceSum, ReduceMax, ReduceMin or ReduceMean along axes (>= 0)."""
-        shape: list[int | None] = [
-            1 if axis in axes else size for axis, size in enumerate(tensor.shape or ()) if keepdims or axis not in axes
-        ]
-        if op_type == "ReduceSum":  # the only one whose axes are an input in this opset
-            return self.op(op_type, tensor, self.constant(list(axes)), shape=tuple(shape), keepdims=int(keepdims))
-        return self.op(op_type, tensor, shape=tuple(shape), axes=list(axes), keepdims=int(keepdims))
+        """ReduceSum, ReduceMax, ReduceMin, ReduceMean or another reduction along axes."""
+        if op_type == "ReduceSum" or self.opset >= _WITH_AXES_AS_INPUTS:
+            return self.op(op_type, tensor, self.constant(list(axes)), keepdims=int(keepdims))
+        return self.op(op_type, tensor, axes=list(axes), keepdims=int(keepdims))
 
     def matmul(self, left: Tensor, right: Tensor) -> Tensor:
         """numpy's matmul of two tensors of rank 2 or more."""

@@ -30,6 +30,12 @@ DOMAIN = "npu"
 _LOWEST_OPSET = 13
 
 
+class _Emitter(AscendEmitter):
+    """The emitter of torch_npu's files, whose own nodes are kept: later operator sets would change them."""
+
+    opset = 17
+
+
 def has_npu_nodes(model: ModelProto) -> bool:
     """Whether a model has operators of torch_npu, including in control-flow bodies."""
     return any(node.domain == DOMAIN for graph in graphs(model.graph) for node in graph.node)
@@ -48,11 +54,11 @@ def convert_npu(path: Path, *, saturate: bool = False) -> ModelProto:
     try:
         model = onnx.load(path)
         version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
-        if not _LOWEST_OPSET <= version <= AscendEmitter.opset:
-            model = convert_version(model, AscendEmitter.opset)
+        if not _LOWEST_OPSET <= version <= _Emitter.opset:
+            model = convert_version(model, _Emitter.opset)
     except Exception as error:  # onnx's exceptions have no common base of their own
         raise ConversionError(
-            f"{path} cannot be brought to opset {AscendEmitter.opset}: {' '.join(str(error).split())}"
+            f"{path} cannot be brought to opset {_Emitter.opset}: {' '.join(str(error).split())}"
         ) from error
     domains = ["" if entry.domain == "ai.onnx" else entry.domain for entry in model.opset_import]
     if repeated := sorted({domain for domain in domains if domains.count(domain) > 1}):
@@ -100,7 +106,7 @@ def _rewrite(model: ModelProto, *, saturate: bool) -> tuple[UnsupportedNodes, bo
     known = {name: tensor for name, value in types.items() if (tensor := _tensor(value)) is not None}
     known |= {t.name: Tensor(t.name, t.data_type, tuple(t.dims)) for t in graph.initializer}
     names = {*known, *(name for node in graph.node for name in (*node.input, *node.output))}
-    emit = AscendEmitter(sorted(names), saturate=saturate)
+    emit = _Emitter(sorted(names), saturate=saturate)
     opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
     followed = _Followed({OWN_DOMAIN: OPSET_VERSION, **opsets}, known, graph)
     failures = UnsupportedNodes()

@@ -24,7 +24,7 @@ def rounded_int8(emit: AscendEmitter, x: Tensor) -> Tensor:
 
 def dynamic_symmetric(emit: AscendEmitter, x: Tensor) -> tuple[Tensor, Tensor]:
     """The rows of a float32 tensor as int8, and the scale of each, max|x| / 127."""
-    last = [x.rank - 1]
+    last = [-1]
     largest = emit.reduce("ReduceMax", emit.op("Abs", x), last, keepdims=True)
     scale = emit.op("Div", largest, emit.constant(_INT8_MAX, TensorProto.FLOAT))
     divisor = emit.op("Max", scale, emit.constant(_TINY, TensorProto.FLOAT))
@@ -34,7 +34,7 @@ def dynamic_symmetric(emit: AscendEmitter, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def dynamic_asymmetric(emit: AscendEmitter, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The rows of a float32 tensor as int8, and the scale and offset of each, by which its range fills -128 to 127."""
-    last = [x.rank - 1]
+    last = [-1]
     high, low = (emit.reduce(name, x, last, keepdims=True) for name in ("ReduceMax", "ReduceMin"))
     scale = emit.op("Div", emit.op("Sub", high, low), emit.constant(255.0, TensorProto.FLOAT))
     divisor = emit.op("Max", scale, emit.constant(_TINY, TensorProto.FLOAT))
@@ -45,7 +45,7 @@ def dynamic_asymmetric(emit: AscendEmitter, x: Tensor) -> tuple[Tensor, Tensor, 
 
 
 def _flat(emit: AscendEmitter, rows: Tensor) -> Tensor:
-    return emit.op("Squeeze", rows, emit.constant([rows.rank - 1]), shape=(rows.shape or ())[:-1])
+    return emit.op("Squeeze", rows, emit.constant([-1]))
 
 
 def integer_matmul(emit: AscendEmitter, left: Tensor, right: Tensor) -> Tensor:
@@ -57,10 +57,12 @@ def integer_matmul(emit: AscendEmitter, left: Tensor, right: Tensor) -> Tensor:
         raise Unsupported(f"{left} and {right}: int8 expected")
     if left.rank < 2 or right.rank < 2:
         raise Unsupported(f"{left} and {right} are not matrices")
-    terms = left.dims[-1]
+    known = {size for size in (left.dim(-1), right.dim(-2)) if size is not None}
+    if len(known) != 1:
+        reason = "cannot be multiplied" if known else "have an unknown number of terms"
+        raise Unsupported(f"{left} and {right} {reason}")
+    (terms,) = known
     a, b = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (left, right))
-    if right.dims[-2] != terms:
-        raise Unsupported(f"{left} and {right} cannot be multiplied")
     total: Tensor | None = None
     for start in range(0, terms, _EXACT_TERMS):
         end = min(start + _EXACT_TERMS, terms)

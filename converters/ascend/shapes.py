@@ -6,7 +6,16 @@ import math
 from collections.abc import Sequence
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Shape, shape_text
+from onnx_sparse.converters.tensor import Shape, Tensor, shape_text
+
+
+def place(tensor: Tensor, axis: int) -> int:
+    """An axis from the front; as it is if the rank is not known, because ONNX's operators count from the end, too.
+
+    Raises:
+        Unsupported: The tensor has no such axis.
+    """
+    return axis if tensor.shape is None else tensor.axis(axis)
 
 
 def element_count(shape: Shape | None) -> int | None:

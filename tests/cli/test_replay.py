@@ -496,3 +496,16 @@ def test_many_layers_are_a_summary(cli, tmp_path, layout):
     assert result.code == 1
     assert "FillLayer_0 (round 6, device 0)" in result.out
     assert sum("DIFFERS" in line for line in result.out.splitlines()) == 2  # in the summary, and of the one layer
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("kind", [1, 2], ids=["max", "min"])
+def test_nan_is_an_extreme_wherever_it_is(cli, tmp_path, kind, place):
+    """As in torch, which ATB's tests follow: an NPU that has it is right."""
+    x = np.arange(5, dtype=F16)[None].repeat(2, 0)
+    x[1, place] = np.nan
+    y = (np.max if kind == 1 else np.min)(x, -1)
+    nodes = [operation("ReduceOperation", ["x"], ["y"], {"reduceType": kind, "axis": [1]}, "ReduceOperation_0_0")]
+    write(tmp_path, layer(["x"], ["y"], nodes), "layer/77/Layer_0.json")
+    write_tensors(tmp_path / "tensors/0_77/0/0_Layer/0_ReduceOperation", [x], [y])
+    assert cli("replay", tmp_path, "--json").json["layers"][0]["operations"][0]["verdict"] == "equal"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.ascend_graphs import run
-from support.ge_graphs import BFLOAT16, Graph, evaluate
+from support.ge_graphs import BFLOAT16, Graph, check_case, evaluate, every_way
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert
@@ -235,17 +235,9 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("op_type", "inputs", "options", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_operator(tmp_path, op_type, inputs, options, expected):
-    results = evaluate(tmp_path, run, op_type, [np.array(array, order="C") for array in inputs], **options)
-    for result, wanted in zip(results, expected, strict=False):
-        assert result.shape == wanted.shape
-        if np.asarray(wanted).dtype.kind != "f":
-            assert result.dtype == wanted.dtype
-            np.testing.assert_array_equal(result, wanted)
-        else:
-            assert result.dtype in (np.asarray(wanted).dtype, np.dtype(F32))
-            np.testing.assert_allclose(result.astype(np.float64), wanted, 2e-5, 2e-6)
+@pytest.mark.parametrize(("case", "said"), every_way(CASES))
+def test_operator(tmp_path, case, said):
+    check_case(tmp_path, case, said)
 
 
 @pytest.mark.parametrize(("number", "dtype"), [(1, F16), (27, BFLOAT16)])

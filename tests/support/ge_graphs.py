@@ -8,7 +8,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
+from support.ascend_graphs import run
 
+from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert
 from onnx_sparse.converters.ascend.ge import schema
 
@@ -122,7 +125,7 @@ def evaluate(
     said: str = "all",
     **attributes: Any,
 ) -> list[np.ndarray]:
-    """The results of one operator; some of its inputs are constants of the graph, `said` what is said of the others."""
+    """The results of one operator; some inputs are constants of the graph, and `said` is what it says of the others."""
     graph = Graph()
     names, feeds = [], []
     for index, array in enumerate(inputs):
@@ -136,3 +139,45 @@ def evaluate(
     made = graph.op(op_type, *names, name="made", result=result, **attributes)
     graph.output(*(f"{made}:{position}" for position in range(results)))
     return run(convert(graph.write(folder)), *feeds)
+
+
+#: (operator, inputs, options of evaluate, expected results)
+Case = tuple[str, list[Any], dict[str, Any], list[Any]]
+#: Operators that need more of a shape than one axis, by what is said.
+_NEEDS = {
+    "no sizes": {"QuantBatchMatmulV3"},
+    "no rank": {
+        *("MatMulV2", "MatMul", "BatchMatMulV2", "BatchMatMul", "OneHot", "LayerNormV3", "RmsNorm", "SparseToDense"),
+        *("FlattenV2", "Flatten", "AddRmsNorm", "QuantBatchMatmulV3"),
+    },
+}
+
+
+def every_way(cases: list[Case]) -> list[Any]:
+    """Each case with whole shapes and without rows, and the first of each operator also without sizes or rank."""
+    first = {case[0]: id(case) for case in reversed(cases)}
+    return [
+        pytest.param(case, said, id=f"{case[0]}, {said}")
+        for case in cases
+        for said in SAID
+        if said in ("all", "no rows") or first[case[0]] == id(case)
+    ]
+
+
+def check_case(folder: Path, case: Case, said: str) -> None:
+    """Whether an operator's results are right up to a few roundings, whatever the graph says of its inputs' shapes."""
+    op_type, inputs, options, expected = case
+    arrays = [np.array(array, order="C") for array in inputs]
+    if op_type in _NEEDS.get(said, ()):
+        with pytest.raises(ConversionError, match=r"the rank of|unknown number of terms"):
+            evaluate(folder, run, op_type, arrays, said=said, **options)
+        return
+    results = evaluate(folder, run, op_type, arrays, said=said, **options)
+    for result, wanted in zip(results, map(np.asarray, expected), strict=False):
+        assert result.shape == wanted.shape
+        if wanted.dtype.kind != "f":
+            assert result.dtype == wanted.dtype
+            np.testing.assert_array_equal(result, wanted)
+        else:
+            assert result.dtype in (wanted.dtype, np.dtype(np.float32))
+            np.testing.assert_allclose(result.astype(np.float64), wanted, 2e-5, 2e-6)

@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto
 
+from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.ascend.atb.graph import AtbNode
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS, Choices, Node
 from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord
+from onnx_sparse.converters.ascend.conversion import passes
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported, first_line
+from onnx_sparse.converters.pipeline import Draft
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.schemas.declaration import element_type
+from onnx_sparse.settings import Backend
 
 Array = np.ndarray[Any, Any]
 
@@ -43,10 +48,11 @@ class OperationRunner:
         notes: What the handlers had to assume, by operation type.
     """
 
-    def __init__(self, choices: Choices, backend: str) -> None:
+    def __init__(self, choices: Choices, backend: Backend) -> None:
         self._choices = choices
         self._backend = backend
         self._sessions: OrderedDict[str, Any] = OrderedDict()
+        self._others: dict[bool, OperationRunner] = {}
         self.notes: dict[str, None] = {}
 
     def run(self, node: AtbNode, param: object, record: OperationRecord, inputs: Sequence[Array]) -> list[Array]:
@@ -68,6 +74,13 @@ class OperationRunner:
             return list(session.run(None, feeds))
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             raise DoesNotRunError(f"does not run on the dump's inputs: {first_line(error)}") from error
+
+    def with_overflow(self, *, saturates: bool) -> OperationRunner:
+        """A runner in which values beyond float16 saturate, or become infinite."""
+        if saturates not in self._others:
+            choices = replace(self._choices, fp16_overflow="saturate" if saturates else "ieee")
+            self._others[saturates] = OperationRunner(choices, self._backend)
+        return self._others[saturates]
 
     def _session(self, node: AtbNode, param: object, record: OperationRecord, inputs: Sequence[Array]) -> Any:
         declared = [
@@ -100,7 +113,8 @@ class OperationRunner:
             raise Unsupported(f"it has {len(results)} outputs, {len(made)} expected")
         named = emit.name_outputs(made, results)
         self.notes |= dict.fromkeys(f"{node.op_type}: {note}" for note in emit.notes)
-        return emit.model(node.kind, list(map(value_info, given)), list(map(value_info, named)))
+        draft = Draft(emit.model(node.kind, list(map(value_info, given)), list(map(value_info, named))))
+        return pipeline.run(draft, passes())
 
     def _loaded(self, model: ModelProto) -> Any:
         import onnxruntime

@@ -5,8 +5,10 @@ from __future__ import annotations
 from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, handles
+from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.slicing import split_equally
 
 
 @handles("Swish", "Silu", to="Sigmoid, Mul")
@@ -26,11 +28,10 @@ def swiglu(node: Node, emit: AscendEmitter) -> Tensor:
 
 def halves(emit: AscendEmitter, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """The two halves of x along an axis, float32."""
-    axis = x.axis(dim)
-    size = (x.shape or ())[axis]
-    if size is None or size % 2:
+    axis = place(x, dim)
+    if (x.dim(axis) or 0) % 2:
         raise Unsupported(f"axis {axis} of {x} does not split into two halves")
-    first, second = emit.split(emit.wide(x), axis, [size // 2, size // 2])
+    first, second = split_equally(emit, emit.wide(x), axis, 2)
     return first, second
 
 

@@ -14,6 +14,7 @@ from onnx_sparse.converters.ascend.quantization import dequantization_scale
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering.selecting import select_rows
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _BINARY = {
@@ -94,9 +95,10 @@ def logical(node: Node, emit: AscendEmitter) -> Tensor:
 def choose(node: Node, emit: AscendEmitter) -> Tensor:
     """Select(condition, x1, x2), which may have one condition for each row; SelectV2, which broadcasts."""
     condition, x, y = node.take(3)
-    if node.op_type == "Select" and condition.rank == 1 and x.rank > 1:
-        condition = emit.reshape(condition, [condition.dims[0], *[1] * (x.rank - 1)])
-    return select(emit, emit.cast(condition, TensorProto.BOOL), x, y)
+    condition = emit.cast(condition, TensorProto.BOOL)
+    if node.op_type == "Select" and x.dtype == y.dtype:
+        return select_rows(emit, condition, x, y)
+    return select(emit, condition, x, y)
 
 
 @handles("Muls", to="Mul")
@@ -236,7 +238,7 @@ def bias_add(node: Node, emit: AscendEmitter) -> Tensor:
     """BiasAdd(x, bias | data_format): the bias is along the last axis, of NCHW along the second."""
     x, bias = node.take(2)
     if str(node.attributes.get("data_format", "NHWC")) in ("NCHW", "NCDHW"):
-        bias = emit.reshape(bias, [*bias.dims, *[1] * (x.rank - 2)])
+        bias = emit.op("Unsqueeze", bias, emit.constant([*range(1, x.rank - 1)])) if x.rank > 2 else bias
     return emit.arithmetic("Add", x, bias)
 
 

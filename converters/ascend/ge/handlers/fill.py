@@ -70,13 +70,16 @@ def masked_fill(node: Node, emit: AscendEmitter) -> Results:
     x, mask, value = node.take(3)
     mask, value = emit.cast(mask, TensorProto.BOOL), emit.cast(value, x.dtype)
     shape = broadcast(x.shape, mask.shape)
-    if value.shape not in ((), (1,)) or shape is None:
+    if value.shape not in ((), (1,)) or shape is None or not _covers(x, mask):
         return (emit.op("Where", mask, value, x),)
-    if shape != x.shape:
-        if None in shape:
-            raise Unsupported(f"{x} is broadcast to {mask}, whose shape is not known")
-        x = emit.op("Expand", x, emit.constant([d for d in shape if d is not None]), shape=shape)
     return emit.domain_op("MaskedFill", {"x": x, "mask": mask, "value": emit.scalar(value)})
+
+
+def _covers(x: Tensor, mask: Tensor) -> bool:
+    """Whether a mask is surely not larger than x in any dimension."""
+    own, other = (tensor.shape or () for tensor in (x, mask))
+    pairs = zip(reversed(own), reversed(other), strict=False)
+    return len(other) <= len(own) and all(size == 1 or (size == of and of is not None) for of, size in pairs)
 
 
 @handles("MaskedFillRange", to="GreaterOrEqual, Less, And, MaskedFill")

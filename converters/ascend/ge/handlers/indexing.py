@@ -11,6 +11,7 @@ from onnx_sparse.converters.ascend.compositions import one_hot, select, top_k
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering.gathering import gathered
@@ -23,7 +24,7 @@ def gather_v2(node: Node, emit: AscendEmitter) -> Tensor:
     batch = node.integer("batch_dims", 0)
     if node.flag("negative_index_support") and batch:
         raise Unsupported("negative_index_support with batch_dims is not supported")
-    return gathered(emit, x, indices, x.axis(axis.integer("axis")), batch)
+    return gathered(emit, x, indices, axis.integer("axis"), batch)
 
 
 @handles("Gather", to="Gather")
@@ -31,18 +32,17 @@ def gather(node: Node, emit: AscendEmitter) -> Tensor:
     """Gather(x, indices | batch_dims): along the axis behind the batch's."""
     x, indices = node.take(2)
     batch = node.integer("batch_dims", 0)
-    return gathered(emit, x, indices, x.axis(batch), batch)
+    return gathered(emit, x, indices, batch, batch)
 
 
 @handles("GatherNd", to="GatherND")
 def gather_nd(node: Node, emit: AscendEmitter) -> Tensor:
     """GatherNd(x, indices): the last axis of the indices is a position in x."""
     x, indices = node.take(2)
-    depth = (indices.shape or (None,))[-1]
-    if depth is None or not 0 < depth <= x.rank:
+    depth = indices.shape[-1] if indices.shape else None
+    if indices.shape == () or depth == 0 or (depth is not None and x.shape is not None and depth > x.rank):
         raise Unsupported(f"{indices} holds no positions in {x}")
-    shape = (*(indices.shape or ())[:-1], *(x.shape or ())[depth:])
-    return emit.op("GatherND", x, emit.cast(indices, TensorProto.INT64), shape=shape)
+    return emit.op("GatherND", x, emit.cast(indices, TensorProto.INT64))
 
 
 #: The reductions of ScatterElements that ONNX has.
@@ -56,7 +56,7 @@ def scatter_elements(node: Node, emit: AscendEmitter) -> Tensor:
     reduction = str(node.attributes.get("reduction", "none"))
     if reduction not in _REDUCTIONS:
         raise Unsupported(f"reduction {reduction} is none of none, add, mul")
-    axis = data.axis(node.integer("axis", 0))
+    axis = place(data, node.integer("axis", 0))
     name = _REDUCTIONS[reduction]
     if name == "none":
         return emit.op("ScatterElements", data, indices, updates, shape=data.shape, axis=axis)
@@ -77,7 +77,7 @@ def scatter_update(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterUpdate(var, indices, updates): rows of var are replaced."""
     var, indices, updates = node.take(3)
     wide = emit.cast(indices, TensorProto.INT64)
-    where = emit.op("Unsqueeze", wide, emit.constant([indices.rank]), shape=(*(indices.shape or ()), 1))
+    where = emit.op("Unsqueeze", wide, emit.constant([-1]))
     return emit.op("ScatterND", var, where, updates, shape=var.shape)
 
 
@@ -86,13 +86,10 @@ def scatter_update(node: Node, emit: AscendEmitter) -> Tensor:
 def extreme_position(node: Node, emit: AscendEmitter) -> Tensor:
     """ArgMaxV2(x, dimension | dtype), ArgMin(x, dimension | dtype): the first position."""
     x, *given = node.take(1, 2)
-    axis = x.axis(given[0].integer("dimension") if given else node.integer("dimension"))
+    axis = place(x, given[0].integer("dimension") if given else node.integer("dimension"))
     default = 3 if node.op_type.endswith("D") else 9
-    dims = x.shape or ()
     name = "ArgMax" if "Max" in node.op_type else "ArgMin"
-    wide = emit.wide(x)
-    shape = (*dims[:axis], *dims[axis + 1 :])
-    (found,) = emit.node(name, [wide], [TensorProto.INT64], [shape], axis=axis, keepdims=0)
+    found = emit.op(name, emit.wide(x), axis=axis, keepdims=0)
     return emit.cast(found, ACL.get(node.integer("dtype", default), TensorProto.INT64))
 
 
@@ -100,8 +97,10 @@ def extreme_position(node: Node, emit: AscendEmitter) -> Tensor:
 def sort(node: Node, emit: AscendEmitter) -> Results:
     """Sort(x | axis, descending): values and int32 positions; equal values in the order of their positions."""
     (x,) = node.take(1)
-    axis = x.axis(node.integer("axis", -1))
-    values, places = top_k(emit, x, x.dims[axis], axis=axis, largest=node.flag("descending"))
+    axis = place(x, node.integer("axis", -1))
+    size = x.dim(axis)
+    count = emit.size(x, axis) if size is None else size
+    values, places = top_k(emit, x, count, axis=axis, largest=node.flag("descending"))
     return (values, emit.cast(places, TensorProto.INT32))
 
 
@@ -109,7 +108,7 @@ def sort(node: Node, emit: AscendEmitter) -> Results:
 def gather_elements(node: Node, emit: AscendEmitter) -> Tensor:
     """GatherElements(x, index | dim)."""
     x, index = node.take(2)
-    return emit.op("GatherElements", x, index, shape=index.shape, axis=x.axis(node.integer("dim", 0)))
+    return emit.op("GatherElements", x, index, shape=index.shape, axis=place(x, node.integer("dim", 0)))
 
 
 @handles("Range", to="Range")
@@ -135,7 +134,7 @@ def _range_size(*bounds: list[Any]) -> int:
 def triangle(node: Node, emit: AscendEmitter) -> Tensor:
     """Tril(x | diagonal), Triu(x | diagonal)."""
     (x,) = node.take(1)
-    if x.rank < 2:
+    if x.shape is not None and x.rank < 2:
         raise Unsupported(f"{x} is not a matrix")
     diagonal = emit.constant(node.integer("diagonal", 0))
     upper = int(node.op_type == "Triu")
@@ -146,7 +145,7 @@ def triangle(node: Node, emit: AscendEmitter) -> Tensor:
 def where(node: Node, emit: AscendEmitter) -> Tensor:
     """Where(x): the int64 coordinates of the elements that are not zero, one row for each."""
     (x,) = node.take(1)
-    found = emit.op("NonZero", emit.wide(x), shape=(x.rank, None))
+    found = emit.op("NonZero", emit.wide(x), shape=(None if x.shape is None else x.rank, None))
     return emit.transpose(found, [1, 0])
 
 
@@ -154,7 +153,8 @@ def where(node: Node, emit: AscendEmitter) -> Tensor:
 def top_k_v2(node: Node, emit: AscendEmitter) -> Results:
     """TopKV2(x, k | dim, largest), TopK: values and int32 positions."""
     x, k = node.take(2)
-    count, axis, largest = k.integer("k"), node.integer("dim", -1), node.flag("largest", True)
+    count: int | Tensor = k if k.value is None else k.integer("k")
+    axis, largest = node.integer("dim", -1), node.flag("largest", True)
     values, positions = top_k(emit, x, count, axis=axis, largest=largest)
     return (values, emit.cast(positions, TensorProto.INT32))
 

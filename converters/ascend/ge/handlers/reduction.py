@@ -7,6 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -15,7 +16,7 @@ def _reduced(node: Node) -> tuple[Tensor, list[int]]:
     """The tensor and the axes that are reduced, which are an input or an attribute."""
     x, *given = node.take(1, 2)
     axes = given[0].integers("axes") if given else node.integers("axes")
-    return x, sorted({x.axis(axis) for axis in axes})
+    return x, sorted({place(x, axis) for axis in axes})
 
 
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
@@ -51,7 +52,7 @@ def log_softmax(node: Node, emit: AscendEmitter) -> Tensor:
     axes = node.integers("axes") or [-1]
     if len(axes) != 1:
         raise Unsupported(f"axes {axes} are not one axis")
-    return emit.in_float32(lambda wide: emit.op("LogSoftmax", wide, axis=x.axis(axes[0])), x)
+    return emit.in_float32(lambda wide: emit.op("LogSoftmax", wide, axis=place(x, axes[0])), x)
 
 
 @handles("BatchNormV3", to="BatchNormalization", notes="inference: is_training = false")
@@ -72,9 +73,9 @@ def batch_norm(node: Node, emit: AscendEmitter) -> Results:
 def cumsum(node: Node, emit: AscendEmitter) -> Tensor:
     """Cumsum(x, axis | exclusive, reverse)."""
     x, axis = node.take(2)
-    place = emit.constant(x.axis(axis.integer("axis")))
+    along = emit.constant(place(x, axis.integer("axis")))
     flags = {name: int(node.flag(name)) for name in ("exclusive", "reverse")}
-    return emit.in_float32(lambda wide: emit.op("CumSum", wide, place, shape=x.shape, **flags), x)
+    return emit.in_float32(lambda wide: emit.op("CumSum", wide, along, shape=x.shape, **flags), x)
 
 
 @handles("SoftmaxV2", to="Softmax")

@@ -111,13 +111,14 @@ def embedding_bag(node: Node, emit: AscendEmitter) -> Results:
         raise Unsupported("per_sample_weights are only for sums")
     last = "true" if node.flag("include_last_offset") else "false"
     if offsets is None:  # each row of a matrix of indices is a bag
-        bags, size = indices.dims if indices.rank == 2 else (0, 0)
-        if not size:
+        if indices.rank != 2:
             raise Unsupported(f"{indices} without offsets; [bags, ids] expected")
-        emit.spend(bags)
-        offsets = emit.constant(np.arange(bags, dtype=np.int64) * size)
-        indices = emit.reshape(indices, [bags * size])
-        weights = None if weights is None else emit.reshape(weights, [bags * size])
+        bags, size = (emit.scalar(emit.size(indices, axis)) for axis in (0, 1))
+        numbers = emit.op("Range", emit.constant(0), bags, emit.constant(1))
+        offsets = emit.op("Mul", numbers, size)
+        flat = emit.constant([-1])
+        indices = emit.op("Reshape", indices, flat)
+        weights = None if weights is None else emit.op("Reshape", weights, flat)
         last = "false"
     indices, offsets = _of_one_type(emit, indices, offsets)
     padding = node.integer("padding_idx", -1)
@@ -180,10 +181,10 @@ def bucketize(node: Node, emit: AscendEmitter) -> Tensor:
         zero = emit.constant(0, dtype)
         return emit.op("Expand", zero, emit.shape_of(x), shape=x.shape)
     wide = emit.cast(x, TensorProto.DOUBLE)
-    longer = emit.op("Unsqueeze", wide, emit.constant([x.rank]), shape=(*(x.shape or ()), 1))
+    longer = emit.op("Unsqueeze", wide, emit.constant([-1]))
     name = "GreaterOrEqual" if node.flag("right", True) else "Greater"
     passed = emit.op(name, longer, emit.constant(np.array(values, np.float64)))
-    count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [x.rank], keepdims=False)
+    count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [-1], keepdims=False)
     return emit.cast(count, dtype)
 
 

@@ -10,9 +10,16 @@ from onnx_sparse.converters.ascend.compositions import strided_view
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
-from onnx_sparse.converters.ascend.shapes import broadcast, element_count
+from onnx_sparse.converters.ascend.shapes import broadcast, element_count, place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.lowering.partitioning import merged_axes
+from onnx_sparse.converters.writing.lowering.slicing import (
+    slice_of_sizes,
+    split_by_sizes,
+    split_equally,
+    strided_slice,
+)
 
 #: Each part of a split is a result of its node; a number in a file must not make a graph of unlimited size.
 _MOST_PARTS = 65536
@@ -24,9 +31,7 @@ def transpose(node: Node, emit: AscendEmitter) -> Tensor:
     x, *more = node.take(1, 2)
     name = "order" if node.op_type == "Permute" else "perm"
     perm = more[0].integers(name) if more else node.integers(name)
-    if sorted(p % max(x.rank, 1) for p in perm) != list(range(x.rank)):
-        raise Unsupported(f"perm {perm} is not a permutation of the axes of {x}")
-    return emit.transpose(x, [p % x.rank for p in perm])
+    return emit.transpose(x, [p % len(perm) for p in perm])
 
 
 @handles("Reshape", to="Reshape", notes="axis = 0 and num_axes = -1 only")
@@ -40,15 +45,22 @@ def reshape(node: Node, emit: AscendEmitter) -> Tensor:
     known: Shape | None = node.results[0].shape if node.results else None
     if shape.value is not None:
         wanted = shape.integers("shape")
-        count = element_count(x.shape)
-        if wanted.count(-1) == 1 and count is not None and 0 not in wanted:
-            rest = -math.prod(wanted)
-            wanted = [count // rest if dim == -1 else dim for dim in wanted]
+        known = tuple(None if dim == -1 else dim for dim in wanted)
+        if wanted.count(-1) == 1 and (0 in wanted or element_count(x.shape) is not None):
+            shape = _with_rest(emit, x, wanted)
+            wanted = wanted if shape.value is None else shape.integers("shape")
         if -1 not in wanted:
             return emit.reshape(x, wanted)
-        known = tuple(None if dim == -1 else dim for dim in wanted)
-    as_int64 = emit.cast(shape, TensorProto.INT64)
-    return emit.op("Reshape", x, as_int64, shape=known, allowzero=int(shape.value is None))
+    return emit.reshaped(x, emit.cast(shape, TensorProto.INT64), known)
+
+
+def _with_rest(emit: AscendEmitter, x: Tensor, wanted: list[int]) -> Tensor:
+    """The shape with its -1 inferred from the sizes that are not 0, as in TensorFlow; ONNX takes no 0 next to a -1."""
+    sizes, one = emit.shape_of(x), emit.constant(1)
+    sizes = emit.op("Where", emit.op("Equal", sizes, emit.constant(0)), one, sizes)
+    total = emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=1)
+    rest = emit.op("Div", total, emit.constant([math.prod(dim for dim in wanted if dim > 0)]))
+    return emit.op("Concat", *(rest if dim == -1 else emit.constant([dim]) for dim in wanted), axis=0)
 
 
 @handles("Shape", to="Shape")
@@ -68,207 +80,189 @@ def unsqueeze(node: Node, emit: AscendEmitter) -> Tensor:
     else:
         (x,) = node.take(1)
         axes = node.integers("axes")
-    rank = x.rank + len(axes)
-    if any(not -rank <= axis < rank for axis in axes):
+    rank = None if x.shape is None else x.rank + len(axes)
+    if rank is not None and any(not -rank <= axis < rank for axis in axes):
         raise Unsupported(f"axes {axes} are out of range for {x}")
-    places = sorted(axis % rank for axis in axes)
-    dims = list(x.shape or ())
-    for place in places:
-        dims.insert(place, 1)
-    return emit.op("Unsqueeze", x, emit.constant(places), shape=tuple(dims))
+    places = axes if rank is None else sorted(axis % rank for axis in axes)
+    return emit.op("Unsqueeze", x, emit.constant(places))
 
 
 @handles("Squeeze", to="Squeeze")
 def squeeze(node: Node, emit: AscendEmitter) -> Tensor:
     """Squeeze(x | axis); without an axis, all axes of size 1."""
     (x,) = node.take(1)
-    axes = [x.axis(axis) for axis in node.integers("axis")] or [i for i, dim in enumerate(x.dims) if dim == 1]
-    return squeezed(emit, x, axes)
+    axes = [place(x, axis) for axis in node.integers("axis")]
+    if not axes and (x.shape is None or None in x.shape):
+        return emit.op("Squeeze", x)
+    return squeezed(emit, x, axes or [i for i, dim in enumerate(x.dims) if dim == 1])
 
 
 def squeezed(emit: AscendEmitter, x: Tensor, axes: list[int]) -> Tensor:
-    """The tensor without these axes (>= 0), which must be of size 1."""
-    dims = x.shape or ()
-    if any(dims[axis] not in (1, None) for axis in axes):
+    """The tensor without these axes, which must be of size 1."""
+    if any(x.dim(axis) not in (1, None) for axis in axes):
         raise Unsupported(f"axes {axes} of {x} are not all of size 1")
-    left = tuple(dim for axis, dim in enumerate(dims) if axis not in axes)
-    return emit.op("Squeeze", x, emit.constant(axes), shape=left) if axes else x
+    return emit.op("Squeeze", x, emit.constant(axes)) if axes else x
 
 
-@handles("ConcatV2", "ConcatD", to="Concat")
+@handles("ConcatV2", "ConcatD", "Concat", to="Concat")
 def concat(node: Node, emit: AscendEmitter) -> Tensor:
-    """ConcatV2(x..., concat_dim), ConcatD(x... | concat_dim)."""
-    tensors = list(node.take(1, len(node.inputs)))
-    axis = tensors.pop().integer("concat_dim") if node.op_type == "ConcatV2" else node.integer("concat_dim")
+    """ConcatV2(x..., concat_dim), Concat(concat_dim, x...), ConcatD(x... | concat_dim)."""
+    tensors = list(node.take(1, max(len(node.inputs), 1)))
+    if node.op_type == "ConcatD":
+        axis = node.integer("concat_dim")
+    else:
+        axis = tensors.pop(-1 if node.op_type == "ConcatV2" else 0).integer("concat_dim")
     if not tensors:
         raise Unsupported("it has no inputs")
-    return emit.concat(tensors, tensors[0].axis(axis))
+    ranked = next((tensor for tensor in tensors if tensor.shape is not None), tensors[0])
+    return emit.concat(tensors, place(ranked, axis))
 
 
-@handles("SplitV", "SplitD", "Split", to="Split")
+@handles("SplitV", "SplitVD", "SplitD", "Split", to="Split")
 def split(node: Node, emit: AscendEmitter) -> Results:
-    """SplitV(x, size_splits, split_dim), SplitD(x | split_dim, num_split), Split(split_dim, x | num_split)."""
-    if node.op_type == "SplitV":
-        x, given, dim = node.take(3)
-        axis = x.axis(dim.integer("split_dim"))
-        sizes = given.integers("size_splits")
-        if sizes.count(-1) == 1:
-            rest = x.dims[axis] - sum(sizes) - 1
-            sizes = [rest if size == -1 else size for size in sizes]
+    """SplitV(x, size_splits, split_dim), SplitVD(x | size_splits, split_dim), and two kinds of equal parts.
+
+    SplitD(x | split_dim, num_split), Split(split_dim, x | num_split).
+    """
+    if node.op_type.startswith("SplitV"):
+        if node.op_type == "SplitV":
+            x, given, dim = node.take(3)
+            axis = place(x, dim.integer("split_dim"))
+        else:
+            (x,), given = node.take(1), emit.constant(node.integers("size_splits"))
+            axis = place(x, node.integer("split_dim"))
+        if given.value is None:
+            return split_by_sizes(emit, x, axis, given, _parts(node.integer("num_split", len(node.results))))
+        sizes, total = given.integers("size_splits"), x.dim(axis)
+        if sizes.count(-1) == 1 and total is not None:
+            sizes[sizes.index(-1)] = total - sum(sizes) - 1
+        if sizes.count(-1) == 1 and min([0, *(size for size in sizes if size != -1)]) == 0:
+            return split_by_sizes(emit, x, axis, given, _parts(len(sizes)))
         return emit.split(x, axis, sizes)
     if node.op_type == "SplitD":
         (x,) = node.take(1)
-        axis = x.axis(node.integer("split_dim"))
+        axis = place(x, node.integer("split_dim"))
     else:
         dim, x = node.take(2)
-        axis = x.axis(dim.integer("split_dim"))
-    count = node.integer("num_split")
-    size = x.dims[axis]
-    if not 0 < count <= _MOST_PARTS or size % count:
-        raise Unsupported(f"axis {axis} of {x} does not split into {count} equal parts (at most {_MOST_PARTS})")
-    return emit.split(x, axis, [size // count] * count)
+        axis = place(x, dim.integer("split_dim"))
+    return split_equally(emit, x, axis, _parts(node.integer("num_split")))
 
 
-@handles("Slice", to="Slice")
+def _parts(count: int) -> int:
+    if not 0 < count <= _MOST_PARTS:
+        raise Unsupported(f"{count} parts; 1 to {_MOST_PARTS} are supported")
+    return count
+
+
+@handles("Slice", "SliceD", to="Slice", differs="beyond an axis whose size is not known, a slice is cut; GE raises")
 def slice_(node: Node, emit: AscendEmitter) -> Tensor:
-    """Slice(x, offsets, size); a size of -1 is the rest."""
-    x, offsets, size = node.take(3)
+    """Slice(x, offsets, size), SliceD(x | offsets, size); a size of -1 is the rest."""
+    if node.op_type == "SliceD":
+        (x,) = node.take(1)
+        offsets, size = (emit.constant(node.integers(name)) for name in ("offsets", "size"))
+    else:
+        x, offsets, size = node.take(3)
+    if offsets.value is None or size.value is None:
+        return slice_of_sizes(emit, x, offsets, size)
     starts, sizes = (t.integers(what) for t, what in ((offsets, "offsets"), (size, "size")))
-    if not len(starts) == len(sizes) == x.rank:
+    if not len(starts) == len(sizes) == (len(starts) if x.shape is None else x.rank) or min([0, *starts]) < 0:
         raise Unsupported(f"offsets {starts} and size {sizes} are not of the rank of {x}")
-    ends = [dim if n == -1 else start + n for start, n, dim in zip(starts, sizes, x.dims, strict=True)]
-    return emit.slice(x, starts, ends, [*range(x.rank)])
-
-
-@handles("StridedSlice", to="Slice, Squeeze, Unsqueeze", notes="begin, end and strides are constants")
-def strided_slice(node: Node, emit: AscendEmitter) -> Results:
-    """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
-    x, *rest = node.take(3, 4)
-    begin, end = (t.integers(what) for t, what in zip(rest, ("begin", "end"), strict=False))
-    strides = rest[2].integers("strides") if len(rest) == 3 else [1] * len(begin)
-    return _strided(node, emit, x, begin, end, strides)
-
-
-@handles("StridedSliceD", to="Slice, Squeeze, Unsqueeze")
-def strided_slice_d(node: Node, emit: AscendEmitter) -> Results:
-    """StridedSliceD(x | begin, end, strides and StridedSlice's masks)."""
-    (x,) = node.take(1)
-    begin, end = node.integers("begin"), node.integers("end")
-    return _strided(node, emit, x, begin, end, node.integers("strides") or [1] * len(begin))
-
-
-@handles("StridedSliceV2", to="Slice, Squeeze, Unsqueeze", notes="begin, end, axes and strides are constants")
-def strided_slice_v2(node: Node, emit: AscendEmitter) -> Results:
-    """StridedSliceV2(x, begin, end, axes, strides and StridedSlice's masks)."""
-    (x, first, last), (given, steps) = node.optional(3, 5)
-    begin, end = first.integers("begin"), last.integers("end")
-    strides = [1] * len(begin) if steps is None else steps.integers("strides")
-    if given is None:
-        return _strided(node, emit, x, begin, end, strides)
-    axes = [x.axis(axis) for axis in given.integers("axes")]
-    if not len(axes) == len(begin) == len(end) == len(strides) or len(set(axes)) < len(axes):
-        raise Unsupported(f"axes {axes} do not fit begin {begin}, end {end} and strides {strides}")
-    # By axis; begin and end of other axes are masked out, which no mask of the node's own can do.
-    if any(node.integer(f"{name}_mask", 0) for name in _SLICE_MASKS):
-        raise Unsupported("axes and masks together are not supported")
-    spans = dict(zip(axes, zip(begin, end, strides, strict=True), strict=True))
-    whole = [spans.get(axis, (0, size, 1)) for axis, size in enumerate(x.dims)]
-    starts, ends, steps_ = (list(values) for values in zip(*whole, strict=True))
-    return _strided(node, emit, x, starts, ends, steps_)
+    for axis, (start, count) in enumerate(zip(starts, sizes, strict=True)):
+        known = x.dim(axis)
+        if count < -1 or (known is not None and start + max(count, 0) > known):
+            raise Unsupported(f"offset {start} and size {count} of axis {axis} are not within {x}")
+    shape = tuple(
+        count if count >= 0 else None if (known := x.dim(axis)) is None else known - start
+        for axis, (start, count) in enumerate(zip(starts, sizes, strict=True))
+    )
+    return x if shape == x.shape and None not in shape else slice_of_sizes(emit, x, offsets, size)
 
 
 _SLICE_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
+@handles("StridedSlice", to="Slice, Squeeze, Unsqueeze")
+def strided(node: Node, emit: AscendEmitter) -> Tensor:
+    """StridedSlice(x, begin, end, strides | begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)."""
+    x, begin, end, *strides = node.take(3, 4)
+    return _strided(node, emit, x, begin, end, *strides)
+
+
+@handles("StridedSliceD", to="Slice, Squeeze, Unsqueeze")
+def strided_slice_d(node: Node, emit: AscendEmitter) -> Tensor:
+    """StridedSliceD(x | begin, end, strides and StridedSlice's masks)."""
+    (x,) = node.take(1)
+    begin, end, strides = (node.integers(name) for name in ("begin", "end", "strides"))
+    return _strided(node, emit, x, *map(emit.constant, (begin, end, strides or [1] * len(begin))))
+
+
+@handles("StridedSliceV2", to="Slice, Squeeze, Unsqueeze")
+def strided_slice_v2(node: Node, emit: AscendEmitter) -> Tensor:
+    """StridedSliceV2(x, begin, end, axes, strides and StridedSlice's masks)."""
+    (x, begin, end), (given, steps) = node.optional(3, 5)
+    if given is None:
+        return _strided(node, emit, x, begin, end, *(() if steps is None else (steps,)))
+    axes = [place(x, axis) for axis in given.integers("axes")]
+    strides = [1] * len(axes) if steps is None else steps.integers("strides")
+    sizes = [size for bound in (begin, end) for size in (bound.shape or ())]
+    if any(size != len(axes) for size in (*filter(None, sizes), len(strides))) or len(set(axes)) < len(axes):
+        raise Unsupported(f"axes {axes} do not fit begin {begin}, end {end} and strides {strides}")
+    # By axis; begin and end of other axes are masked out, which no mask of the node's own can do.
+    if any(node.integer(f"{name}_mask", 0) for name in _SLICE_MASKS):
+        raise Unsupported("axes and masks together are not supported")
+    if 0 in strides:
+        raise Unsupported(f"strides {strides} have a 0")
+    bounds = (emit.cast(bound, TensorProto.INT64) for bound in (begin, end))
+    return emit.op("Slice", x, *bounds, emit.constant(axes), emit.constant(strides))
+
+
 def _strided(
-    node: Node, emit: AscendEmitter, x: Tensor, begin: list[int], end: list[int], strides: list[int]
-) -> tuple[Tensor, ...]:
-    if not len(begin) == len(end) == len(strides) or 0 in strides:
-        raise Unsupported(f"begin {begin}, end {end} and strides {strides} do not fit together")
+    node: Node, emit: AscendEmitter, x: Tensor, begin: Tensor, end: Tensor, strides: Tensor | None = None
+) -> Tensor:
+    if strides is None:
+        if not begin.shape or begin.shape[0] is None:
+            raise Unsupported("the number of entries in begin is not known")
+        strides = emit.constant([1] * begin.shape[0])
+    lengths = {bound.shape[0] for bound in (begin, end, strides) if bound.shape} - {None}
+    if len(lengths) > 1:
+        raise Unsupported(f"{begin}, {end} and {strides} do not fit together")
     masks = {name: node.integer(f"{name}_mask", 0) for name in _SLICE_MASKS}
-
-    def masked(name: str, position: int) -> bool:
-        return bool(masks[name] >> position & 1)
-
-    ellipses = [i for i in range(len(begin)) if masked("ellipsis", i)]
-    taken = sum(not masked("ellipsis", i) and not masked("new_axis", i) for i in range(len(begin)))
-    if len(ellipses) > 1 or taken > x.rank:
-        raise Unsupported(f"begin {begin} does not fit {x}")
-    starts, ends, steps, axes, dims, shrunk, new = [], [], [], [], list(x.dims), [], []
-    axis = place = 0
-    for i, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
-        if i in ellipses:
-            place += x.rank - taken
-            axis += x.rank - taken
-            continue
-        if masked("new_axis", i):
-            new.append(place)
-            place += 1
-            continue
-        size = x.dims[axis]
-        if masked("shrink_axis", i):
-            if not -size <= first < size:
-                raise Unsupported(f"index {first} is out of range for axis {axis} of {x}")
-            start, stop, step = first % size, first % size + 1, 1
-            shrunk.append(axis)
-        else:
-            span = slice(None if masked("begin", i) else first, None if masked("end", i) else last, step)
-            start, stop, step = span.indices(size)
-            place += 1
-        dims[axis] = len(range(start, stop, step))
-        starts.append(start)
-        ends.append(stop if stop >= 0 else -size - 1)  # before the first element; in ONNX, -1 would be the last one
-        steps.append(step)
-        axes.append(axis)
-        axis += 1
-    bounds = (emit.constant(v) for v in (starts, ends, axes, steps))
-    result = emit.op("Slice", x, *bounds, shape=tuple(dims)) if axes else x
-    result = squeezed(emit, result, shrunk)
-    if new:
-        widened = list(result.dims)
-        for position in new:
-            widened.insert(position, 1)
-        result = emit.op("Unsqueeze", result, emit.constant(new), shape=tuple(widened))
-    return (result,)
+    return strided_slice(emit, x, begin, end, strides, masks)
 
 
-@handles("Tile", to="Tile")
+@handles("Tile", "TileD", to="Tile")
 def tile(node: Node, emit: AscendEmitter) -> Tensor:
-    """Tile(x, multiples)."""
-    x, multiples = node.take(2)
-    times = multiples.integers("multiples")
-    if len(times) != x.rank or min(times, default=0) < 0:
-        raise Unsupported(f"multiples {times} do not fit {x}")
-    shape = tuple(None if dim is None else dim * n for dim, n in zip(x.shape or (), times, strict=True))
-    return emit.cast(emit.op("Tile", emit.wide(x), emit.constant(times), shape=shape), x.dtype)
+    """Tile(x, multiples), TileD(x | multiples)."""
+    x, *given = node.take(1, 2)
+    times = given[0] if given else emit.constant(node.integers("multiples"))
+    known = times.integers("multiples") if times.value is not None else [0]
+    if (times.value is not None and x.shape is not None and len(known) != x.rank) or min(known, default=0) < 0:
+        raise Unsupported(f"multiples {known} do not fit {x}")
+    return emit.cast(emit.op("Tile", emit.wide(x), emit.cast(times, TensorProto.INT64)), x.dtype)
 
 
 @handles("Pack", to="Unsqueeze, Concat")
 def pack(node: Node, emit: AscendEmitter) -> Tensor:
     """Pack(x... | axis): the tensors along a new axis."""
-    tensors = node.take(1, len(node.inputs))
-    rank = tensors[0].rank + 1
+    tensors = node.take(1, max(len(node.inputs), 1))
     axis = node.integer("axis", 0)
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} is out of range for a result of rank {rank}")
-    axis %= rank
-    widened = []
-    for tensor in tensors:
-        dims = tensor.shape or ()
-        widened.append(emit.op("Unsqueeze", tensor, emit.constant([axis]), shape=(*dims[:axis], 1, *dims[axis:])))
-    return emit.concat(widened, axis)
+    ranked = next((tensor.rank + 1 for tensor in tensors if tensor.shape is not None), None)
+    if ranked is not None and not -ranked <= axis < ranked:
+        raise Unsupported(f"axis {axis} is out of range for a result of rank {ranked}")
+    axis = axis if ranked is None else axis % ranked
+    return emit.concat([emit.op("Unsqueeze", tensor, emit.constant([axis])) for tensor in tensors], axis)
 
 
 @handles("Unpack", to="Split, Squeeze")
 def unpack(node: Node, emit: AscendEmitter) -> Results:
     """Unpack(x | num, axis): the parts of x along an axis, which they do not have."""
     (x,) = node.take(1)
-    axis = x.axis(node.integer("axis", 0))
-    count = x.dims[axis]
-    if node.integer("num", count) != count or not 0 < count <= _MOST_PARTS:
-        raise Unsupported(f"axis {axis} of {x} has not {node.integer('num', count)} parts (at most {_MOST_PARTS})")
-    parts = emit.split(x, axis, [1] * count) if count > 1 else (x,)
-    return tuple(squeezed(emit, part, [axis]) for part in parts)
+    axis = place(x, node.integer("axis", 0))
+    size = x.dim(axis)
+    count = node.integer("num", len(node.results) if size is None else size)
+    if size not in (None, count):
+        raise Unsupported(f"axis {axis} of {x} has not {count} parts")
+    return tuple(squeezed(emit, part, [axis]) for part in split_equally(emit, x, axis, _parts(count)))
 
 
 @handles("FlattenV2", "Flatten", to="Reshape")
@@ -280,8 +274,7 @@ def flatten(node: Node, emit: AscendEmitter) -> Tensor:
     first, last = x.axis(node.integer("axis", 1)), x.axis(node.integer("end_axis", -1))
     if first > last:
         raise Unsupported(f"axis {first} is after end_axis {last}")
-    dims = x.dims
-    return emit.reshape(x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]])
+    return merged_axes(emit, x, first, last + 1 - first)
 
 
 @handles("AsStrided", to="Reshape, Gather", notes="size, stride and storage_offset are constants")
@@ -296,7 +289,7 @@ def as_strided(node: Node, emit: AscendEmitter) -> Tensor:
 def reverse(node: Node, emit: AscendEmitter) -> Tensor:
     """ReverseV2(x, axis)."""
     x, given = node.take(2)
-    axes = sorted({x.axis(axis) for axis in given.integers("axis")})
+    axes = sorted({place(x, axis) for axis in given.integers("axis")})
     if not axes:
         return x
     count = len(axes)
@@ -322,22 +315,27 @@ def broadcast_to(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(wide, x.dtype)
 
 
-@handles("PadV3", to="Pad", notes="constant mode with paddings that are a constant")
+@handles("PadV3", to="Pad", notes="modes constant, reflect and edge")
+@handles("Pad", "PadV2", to="Pad")
 def pad(node: Node, emit: AscendEmitter) -> Tensor:
-    """PadV3(x, paddings, constant_values | mode)."""
+    """PadV3(x, paddings, constant_values | mode), Pad(x, paddings), PadV2 with a value."""
     x, paddings, *value = node.take(2, 3)
-    if node.attributes.get("mode", "constant") not in ("constant", ""):
-        raise Unsupported(f"mode {node.attributes['mode']} is not supported")
-    amounts = paddings.integers("paddings")
-    if len(amounts) != 2 * x.rank or min(amounts, default=0) < 0:
-        raise Unsupported(f"paddings {amounts} do not fit {x}")
-    pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
-    if not node.flag("paddings_contiguous", True):
-        pairs = list(zip(amounts[: x.rank], amounts[x.rank :], strict=True))
-    shape = tuple(
-        None if d is None else d + before + after for d, (before, after) in zip(x.shape or (), pairs, strict=True)
-    )
-    pads = emit.constant([before for before, _ in pairs] + [after for _, after in pairs])
+    mode = str(node.attributes.get("mode", "constant") or "constant")
+    if mode not in ("constant", "reflect", "edge"):
+        raise Unsupported(f"mode {mode} is none of constant, reflect, edge")
     wide = emit.wide(x)
-    fill = [emit.reshape(emit.cast(value[0], wide.dtype), [])] if value else []
-    return emit.cast(emit.op("Pad", wide, pads, *fill, shape=shape), x.dtype)
+    fill = [emit.scalar(emit.cast(one, wide.dtype)) for one in value]
+    if paddings.value is None:
+        if not node.flag("paddings_contiguous", True):
+            raise Unsupported("paddings is not a constant, and not contiguous")
+        pairs = emit.op("Reshape", emit.cast(paddings, TensorProto.INT64), emit.constant([-1, 2]))
+        pads = emit.op("Reshape", emit.op("Transpose", pairs, perm=[1, 0]), emit.constant([-1]))
+        shape = None if x.shape is None else (None,) * x.rank
+        return emit.cast(emit.op("Pad", wide, pads, *fill, mode=mode, shape=shape), x.dtype)
+    amounts = paddings.integers("paddings")
+    count = len(amounts) // 2
+    if len(amounts) != 2 * (count if x.shape is None else x.rank) or min(amounts, default=0) < 0:
+        raise Unsupported(f"paddings {amounts} do not fit {x}")
+    is_pairs = node.flag("paddings_contiguous", True)
+    before, after = (amounts[::2], amounts[1::2]) if is_pairs else (amounts[:count], amounts[count:])
+    return emit.cast(emit.op("Pad", wide, emit.constant([*before, *after]), *fill, mode=mode), x.dtype)

@@ -82,7 +82,7 @@ def quant_batch_matmul(node: Node, emit: AscendEmitter) -> Tensor:
     y = emit.op("Mul", emit.cast(total, TensorProto.FLOAT), dequantization_scale(emit, wide))
     if per_token is not None:
         own = emit.cast(per_token, TensorProto.FLOAT)
-        y = emit.op("Mul", y, emit.reshape(own, [*own.dims, 1]))
+        y = emit.op("Mul", y, emit.op("Unsqueeze", own, emit.constant([-1])))
     if late is not None:
         y = emit.op("Add", y, emit.cast(late, TensorProto.FLOAT))
     return emit.cast(y, ACL[number])

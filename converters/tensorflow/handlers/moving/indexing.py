@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from onnx import TensorProto
 
@@ -12,6 +10,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import partitioning, slicing
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 _EVERY = ("every type",)
@@ -20,7 +19,7 @@ _ORDERED_AS: dict[int, int] = {
     **dict.fromkeys((TensorProto.BOOL, TensorProto.INT16, TensorProto.UINT16), TensorProto.INT32),
     TensorProto.UINT32: TensorProto.INT64,
 }
-_LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+_FIRST = np.iinfo(np.int64).min
 
 
 @handles("GatherV2", inputs=("params", "indices", "axis"), to="Gather", dtypes=_EVERY)
@@ -36,99 +35,9 @@ def gather(node: Node, emit: Emitter) -> Tensor:
 @handles("StridedSlice", inputs=("input", "begin", "end", "strides"), to="Slice", dtypes=_EVERY)
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """Slices as Python writes them: `x[1:-1, ..., tf.newaxis, 0]`."""
-    x, strides = node["input"], _steps(node["strides"])
-    masks = {
-        name: int(node.attributes[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-    }
-    if masks["ellipsis"] & (masks["ellipsis"] - 1):
-        raise Unsupported("it has several ellipses")
-    entries, axes, added, removed = range(len(strides)), [], [], []
-    axis, place = 0, 0  # of the input, and of the result before dimensions are removed
-    for k in entries:
-        bit = 1 << k
-        if masks["ellipsis"] & bit:
-            after = [j for j in range(k + 1, len(strides)) if not masks["new_axis"] >> j & 1]
-            skipped = x.rank - axis - len(after)
-            axis, place = axis + skipped, place + skipped
-        elif masks["new_axis"] & bit:
-            added.append(place)
-            place += 1
-        else:
-            axes.append((k, axis))
-            if masks["shrink_axis"] & bit:
-                removed.append(place)
-            axis, place = axis + 1, place + 1
-    if x.shape is not None and axis > len(x.shape):
-        raise Unsupported(f"{x} has fewer dimensions than it is sliced in")
-    sliced = _sliced(x, node, axes, strides, masks, emit)
-    if added:
-        sliced = emit.op("Unsqueeze", sliced, emit.constant(added))
-    return emit.op("Squeeze", sliced, emit.constant(removed)) if removed else sliced
-
-
-def _steps(strides: Tensor) -> Sequence[int | None]:
-    """The steps, None for each that is known only when the model runs."""
-    if strides.value is None and strides.shape is not None and strides.shape[0] is not None:
-        return [None] * strides.shape[0]
-    return strides.integers("strides")
-
-
-def _sliced(
-    x: Tensor,
-    node: Node,
-    axes: list[tuple[int, int]],
-    strides: Sequence[int | None],
-    masks: dict[str, int],
-    emit: Emitter,
-) -> Tensor:
-    """The slice of the entries' bounds along their axes."""
-    shrinks, whole = masks["shrink_axis"], masks["begin"] & masks["end"]
-    if all(strides[k] == 1 and whole >> k & 1 and not shrinks >> k & 1 for k, _ in axes):
-        node.disregard("begin", "end")
-        return x
-    begin, end = emit.int64(node["begin"]), emit.int64(node["end"])
-    starts, ends, steps = [], [], []
-    for k, _ in axes:
-        start, stop = _entry(begin, k, emit), _entry(end, k, emit)
-        step = strides[k]
-        if masks["shrink_axis"] >> k & 1:
-            step = 1
-            if start.value is not None:
-                number = int(start.value[0])
-                stop = emit.constant([_LAST if number == -1 else number + 1])
-            else:
-                last = emit.op("Equal", start, emit.constant([-1]))
-                stop = emit.op("Where", last, emit.constant([_LAST]), emit.op("Add", start, emit.constant([1])))
-        else:
-            if masks["begin"] >> k & 1:
-                start = _bound(node["strides"], k, step, 0, _LAST, emit)
-            if masks["end"] >> k & 1:
-                stop = _bound(node["strides"], k, step, _LAST, _FIRST, emit)
-        starts.append(start)
-        ends.append(stop)
-        steps.append(emit.constant([step]) if step is not None else _entry(emit.int64(node["strides"]), k, emit))
-    *bounds, step_sizes = (
-        emit.op("Concat", *each, axis=0) if len(each) > 1 else each[0] for each in (starts, ends, steps)
-    )
-    given = [*bounds, emit.constant([axis for _, axis in axes])]
-    is_plain = step_sizes.value is not None and (step_sizes.value == 1).all()
-    return emit.op("Slice", x, *given, *([] if is_plain else [step_sizes]))
-
-
-def _bound(strides: Tensor, k: int, step: int | None, upward: int, downward: int, emit: Emitter) -> Tensor:
-    """An omitted bound, which depends on the direction of the step."""
-    if step is not None:
-        return emit.constant([upward if step > 0 else downward])
-    is_up = emit.op("Greater", _entry(emit.int64(strides), k, emit), emit.constant([0]))
-    return emit.op("Where", is_up, emit.constant([upward]), emit.constant([downward]))
-
-
-def _entry(bounds: Tensor, k: int, emit: Emitter) -> Tensor:
-    if bounds.value is not None:
-        return emit.constant([int(np.ravel(bounds.value)[k])])
-    if bounds.shape == (1,):
-        return bounds
-    return emit.op("Slice", bounds, emit.constant([k]), emit.constant([k + 1]), emit.constant([0]))
+    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    masks = {name: int(node.attributes[f"{name}_mask"]) for name in names}
+    return slicing.strided_slice(emit, node["input"], node["begin"], node["end"], node["strides"], masks)
 
 
 @handles("Where", inputs=("input",), to="NonZero", dtypes=("all numbers", "bool"))
@@ -230,46 +139,14 @@ def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:
 @handles("DynamicPartition", inputs=("data", "partitions"), to="Compress", dtypes=_EVERY)
 def dynamic_partition(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The slices of each part, in their order."""
-    data, partitions = node["data"], node["partitions"]
     count = int(node.attributes["num_partitions"])
-    if partitions.rank == 0:
-        data, partitions = (emit.op("Unsqueeze", tensor, emit.constant([0])) for tensor in (data, partitions))
-    if partitions.rank > 1:
-        data = _rows(data, partitions.rank, emit)
-        partitions = emit.op("Reshape", partitions, emit.constant([-1]))
-    parts = []
-    for k in range(count):
-        chosen = emit.op("Equal", partitions, emit.like(k, partitions))
-        shape = None if data.shape is None else (None, *data.shape[1:])
-        parts.append(emit.op("Compress", data, chosen, axis=0, shape=shape))
-    return tuple(parts)
+    return partitioning.dynamic_partition(emit, node["data"], node["partitions"], count)
 
 
 @handles("DynamicStitch", "ParallelDynamicStitch", inputs=("indices*", "data*"), to="ScatterND", dtypes=_EVERY)
 def dynamic_stitch(node: Node, emit: Emitter) -> Tensor:
     """The slices of several tensors, each at its place; of those with one place, the last."""
-    all_indices, all_data = node.all("indices"), node.all("data")
-    flat_indices, flat_data = [], []
-    for indices, data in zip(all_indices, all_data, strict=True):
-        flat_indices.append(emit.op("Reshape", emit.int64(indices), emit.constant([-1])))
-        flat_data.append(_rows(data, indices.rank, emit) if indices.rank != 1 else data)
-    places = emit.op("Concat", *flat_indices, axis=0) if len(flat_indices) > 1 else flat_indices[0]
-    rows = emit.op("Concat", *flat_data, axis=0) if len(flat_data) > 1 else flat_data[0]
-    with_none = emit.op("Concat", emit.constant([-1]), places, axis=0)
-    count = emit.op("Add", emit.op("ReduceMax", with_none, emit.constant([0]), keepdims=1), emit.constant([1]))
-    sizes = emit.op("Slice", emit.shape_of(rows), emit.constant([1]), emit.constant([_LAST]), emit.constant([0]))
-    nothing = emit.constant(np.array(b"", object)) if rows.dtype == TensorProto.STRING else emit.like(0, rows)
-    zeros = emit.op("Expand", nothing, emit.op("Concat", count, sizes, axis=0))
-    return emit.op("ScatterND", zeros, emit.op("Unsqueeze", places, emit.constant([1])), rows)
-
-
-def _rows(data: Tensor, rank: int, emit: Emitter) -> Tensor:
-    """The tensor with its first dimensions as one."""
-    sizes = emit.op("Slice", emit.shape_of(data), emit.constant([rank]), emit.constant([_LAST]), emit.constant([0]))
-    # Reshape infers no dimension of an empty tensor.
-    first = emit.op("Slice", emit.shape_of(data), emit.constant([0]), emit.constant([rank]), emit.constant([0]))
-    count = emit.op("ReduceProd", first, emit.constant([0]), keepdims=1) if rank else emit.constant([1])
-    return emit.op("Reshape", data, emit.op("Concat", count, sizes, axis=0), allowzero=1)
+    return partitioning.dynamic_stitch(emit, node.all("indices"), node.all("data"))
 
 
 @handles("ArgMax", "ArgMin", inputs=("input", "dimension"), to="ArgMax", dtypes=("all numbers",))

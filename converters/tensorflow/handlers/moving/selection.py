@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import selecting
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, dtype_name
 
 _SELECTED = ("condition", "t", "e")
@@ -22,24 +23,7 @@ def select(node: Node, emit: Emitter) -> Tensor:
 @handles("Select", inputs=_SELECTED, to="Where", dtypes=("all",))
 def select_rows(node: Node, emit: Emitter) -> Tensor:
     """Where; a vector of conditions selects whole slices."""
-    condition, chosen = node["condition"], node["t"]
-    if condition.shape is None or chosen.shape is None:
-        condition = _spread(condition, chosen, emit)
-    elif len(condition.shape) == 1 and len(chosen.shape) > 1:
-        axes = emit.constant(range(1, len(chosen.shape)))
-        condition = emit.op("Unsqueeze", condition, axes)
-    return emit.op("Where", condition, chosen, node["e"])
-
-
-def _spread(condition: Tensor, chosen: Tensor, emit: Emitter) -> Tensor:
-    """The conditions with dimensions of 1 appended up to the rank of `chosen`; neither rank need be known."""
-    dtype = TensorProto.INT64
-    shapes = [emit.shape_of(tensor) for tensor in (chosen, condition)]
-    missing = emit.op("Sub", *(emit.shape_of(shape) for shape in shapes))
-    one = helper.make_tensor("value", dtype, [1], [1])
-    ones = emit.op("ConstantOfShape", missing, value=one)
-    target = emit.op("Concat", shapes[1], ones, axis=0)
-    return emit.op("Reshape", condition, target)
+    return selecting.select_rows(emit, node["condition"], node["t"], node["e"])
 
 
 #: The types in which ONNX Runtime finds the largest elements, by those that fit into them.

@@ -11,6 +11,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
+from onnx_sparse.converters.writing.lowering import slicing
 
 _EVERY = ("every type",)
 
@@ -143,14 +144,14 @@ def pack(node: Node, emit: InferringEmitter) -> Tensor:
 def unpack(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """The slices along a dimension."""
     axis = emit.constant([node.attributes["axis"]])
-    parts = _split(node["value"], node.attributes["axis"], len(node.dtypes), emit)
+    parts = slicing.split_equally(emit, node["value"], node.attributes["axis"], len(node.dtypes))
     return tuple(emit.op("Squeeze", part, axis) for part in parts)
 
 
 @handles("Split", inputs=("split_dim", "value"), to="Split", dtypes=_EVERY)
 def split(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Parts of equal size."""
-    return _split(node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes), emit)
+    return slicing.split_equally(emit, node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes))
 
 
 @handles("SplitV", inputs=("value", "size_splits", "split_dim"), to="Split", dtypes=_EVERY)
@@ -160,43 +161,7 @@ def split_v(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     if count == 1:
         node.disregard("size_splits")
         return (value,)
-    sizes = emit.int64(node["size_splits"])
-    known = sizes.value
-    if known is None or (known < 0).any():
-        zero = emit.constant(0)
-        open_ones = emit.op("Less", sizes, zero)
-        rest = emit.op("ReduceSum", emit.op("Where", open_ones, zero, sizes), keepdims=1)
-        sizes = emit.op("Where", open_ones, emit.op("Sub", _dimension(value, axis, emit), rest), sizes)
-    return _parts(value, sizes, axis, count, emit)
-
-
-def _split(value: Tensor, axis: int, count: int, emit: InferringEmitter) -> tuple[Tensor, ...]:
-    if count == 0:
-        return ()
-    if count == 1:
-        return (value,)
-    dim = value.dim(axis) if value.shape is not None and -len(value.shape) <= axis < len(value.shape) else None
-    if dim is None:
-        each = emit.op("Div", _dimension(value, axis, emit), emit.constant([count]))
-        return _parts(value, emit.op("Expand", each, emit.constant([count])), axis, count, emit)
-    if dim % count:
-        raise Unsupported(f"{value} is not split into {count} equal parts")
-    return _parts(value, emit.constant([dim // count] * count), axis, count, emit)
-
-
-def _parts(value: Tensor, sizes: Tensor, axis: int, count: int, emit: InferringEmitter) -> tuple[Tensor, ...]:
-    shapes: list[tuple[int | None, ...] | None] = [None] * count
-    if value.shape is not None:
-        place = value.axis(axis)
-        for k in range(count):
-            size = None if sizes.value is None else int(sizes.value[k])
-            shapes[k] = (*value.shape[:place], size, *value.shape[place + 1 :])
-    return emit.node("Split", [value, sizes], [value.dtype] * count, shapes, axis=axis)
-
-
-def _dimension(value: Tensor, axis: int, emit: InferringEmitter) -> Tensor:
-    """The size of a dimension, as a vector of one element."""
-    return emit.op("Gather", emit.shape_of(value), emit.constant([axis]))
+    return slicing.split_by_sizes(emit, value, axis, node["size_splits"], count)
 
 
 @handles("UnravelIndex", inputs=("indices", "dims"), to="Mod", dtypes=("int32", "int64"),
@@ -227,14 +192,7 @@ def reshape(node: Node, emit: InferringEmitter) -> Tensor:
 @handles("Slice", inputs=("input", "begin", "size"), to="Slice", dtypes=("every type",))
 def slice_of_sizes(node: Node, emit: InferringEmitter) -> Tensor:
     """Elements from a position on, so many along each axis; -1 stands for all that are left."""
-    begin, size = (emit.cast(node[name], TensorProto.INT64) for name in ("begin", "size"))
-    last = np.iinfo(np.int64).max
-    if begin.value is not None and size.value is not None:
-        end = emit.constant(np.where(size.value == -1, last, begin.value + size.value))
-    else:
-        to_the_end = emit.op("Equal", size, emit.constant([-1]))
-        end = emit.op("Where", to_the_end, emit.constant([last]), emit.op("Add", begin, size))
-    return emit.op("Slice", node["input"], begin, end)
+    return slicing.slice_of_sizes(emit, node["input"], node["begin"], node["size"])
 
 
 @handles(
