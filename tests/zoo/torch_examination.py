@@ -254,7 +254,7 @@ def _difference(wanted: Any, results: Any, *, computed: Collection[str], random:
 
 def _verify(source: Any, model: Any, found: ExaminedModule) -> None:
     """Verify the model; a verdict that is not "ok", or rests on nothing, is wrong."""
-    from onnx_sparse.converters.torch.verify import verify
+    from onnx_sparse.converters.torch import verify
 
     found.note_verified(verify(source, model))
     if found.verdict == "random" and found.outcome == "equal":
