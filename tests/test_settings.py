@@ -17,12 +17,15 @@ from onnx_sparse.cli import _parser
 from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.commands.benchmark import BenchmarkSettings
 from onnx_sparse.commands.convert_settings import ConvertSettings
+from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.commands.report import ReportSettings
 from onnx_sparse.commands.score_files import ScoreSettings
 from onnx_sparse.commands.tables import TablesSettings
 from onnx_sparse.settings import Setting, in_python, settings_of
 
 COMMANDS: dict[str, tuple[Callable[..., Any], type[Any]]] = {
+    "check": (onnx_sparse.check, ModelSettings),
+    "inspect": (onnx_sparse.inspect, ModelSettings),
     "convert": (onnx_sparse.convert, ConvertSettings),
     "score": (onnx_sparse.score, ScoreSettings),
     "tables": (onnx_sparse.tables, TablesSettings),
