@@ -32,6 +32,6 @@ def coverage() -> dict[str, list[CoverageRow]]:
     # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
     from onnx_sparse.converters.ascend.atb.operations import coverage as atb_coverage
     from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
-    from onnx_sparse.converters.ascend.npu import HANDLERS as NPU
+    from onnx_sparse.converters.ascend.npu_handlers import HANDLERS as NPU
 
     return {"ATB": atb_coverage(), "GE": GE.coverage(), "torch_npu": NPU.coverage("npu::{}")}
