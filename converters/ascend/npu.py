@@ -24,7 +24,7 @@ from onnx_sparse.converters.writing.inference import MOST_OF_SIZES, inferred
 from onnx_sparse.converters.writing.lowering.activations import gelu, mish
 from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
-from onnx_sparse.converters.writing.registry import Handler, Registry, Results
+from onnx_sparse.converters.writing.registry import Handler, Registry, Results, lowered
 from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes
 from onnx_sparse.models.onnx_tools import ONNX_ERRORS, convert_version, infer_shapes
 from onnx_sparse.models.references import is_known
@@ -316,9 +316,7 @@ def _gelu(node: Node, emit: AscendEmitter) -> Tensor:
     return gelu(emit, *node.take(1), exact=exact)
 
 
-@handles("NPUMish", to="Softplus, Tanh, Mul")
-def _mish(node: Node, emit: AscendEmitter) -> Tensor:
-    return mish(emit, *node.take(1))
+handles("NPUMish", to="Softplus, Tanh, Mul")(lowered(mish))
 
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")

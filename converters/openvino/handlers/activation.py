@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from onnx import TensorProto
 
@@ -11,6 +10,7 @@ from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, ha
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import activations
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import DType
 
 
@@ -29,29 +29,18 @@ for _source, _version, _target in (
     handles(f"{_source}-{_version}", to=_target)(_plain(_target))
 
 
-for _source, _function in (
-    ("SoftPlus-4", activations.softplus),
-    ("SoftSign-9", activations.softsign),
-    ("Mish-4", activations.mish),
-    ("HSwish-4", activations.hard_swish),
-):
-
-    def _activation(node: Node, emit: Emitter, function: Callable[..., Tensor] = _function) -> Tensor:
-        return function(emit, node[0])
-
-    handles(_source, to={"HSwish-4": "HardSwish"}.get(_source, _source.partition("-")[0].capitalize()))(_activation)
+handles("SoftPlus-4", to="Softplus")(lowered(activations.softplus))
+handles("SoftSign-9", to="Softsign")(lowered(activations.softsign))
+handles("Mish-4", to="Mish")(lowered(activations.mish))
+handles("HSwish-4", to="HardSwish")(lowered(activations.hard_swish))
+handles("Selu-1", to="Elu, Mul")(lowered(activations.selu))
+handles("HardSigmoid-1", to="Min, Max")(lowered(activations.hard_sigmoid))
 
 
 @handles("Elu-1", to="Elu")
 def elu(node: Node, emit: Emitter) -> Tensor:
     """Elu-1."""
     return activations.elu(emit, node[0], node.number("alpha"))
-
-
-@handles("Selu-1", to="Elu, Mul")
-def selu(node: Node, emit: Emitter) -> Tensor:
-    """Selu-1, whose alpha and lambda are tensors: lambda * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))."""
-    return activations.selu(emit, node[0], node[1], node[2])
 
 
 @handles("PReLU-1", to="PRelu")
@@ -96,12 +85,6 @@ def swish(node: Node, emit: Emitter) -> Tensor:
 def hsigmoid(node: Node, emit: Emitter) -> Tensor:
     """HSigmoid-5: min(max(x + 3, 0), 6) / 6."""
     return activations.hard_sigmoid(emit, node[0], 1 / 6, 0.5)
-
-
-@handles("HardSigmoid-1", to="Min, Max")
-def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
-    """HardSigmoid-1: max(0, min(1, alpha * x + beta)) with alpha and beta as tensors."""
-    return activations.hard_sigmoid(emit, node[0], node[1], node[2])
 
 
 @handles("Clamp-1", to="Clip")
