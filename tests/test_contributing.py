@@ -26,7 +26,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = ("schemas", "converters", "onnx_sparse", "docs", "benchmarks")
     for folder in (*folders, "tests/contract", "tests/verbs", "tests/support", "tests/atlas"):
         shutil.copytree(ROOT / folder, tree / folder, symlinks=True, ignore=ignored)
-    for file in ("README.md", "mkdocs.yml", "pyproject.toml", "tests/conftest.py", "tests/listed_skips.py"):
+    read_by_conftest = ("tests/listed_skips.py", "tests/support/torch_exports.py")
+    for file in ("README.md", "mkdocs.yml", "pyproject.toml", "tests/conftest.py", *read_by_conftest):
+        (tree / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     blocks = list(BLOCK.finditer((ROOT / "CONTRIBUTING.md").read_text("utf-8")))
     assert len(blocks) == 14, "four places of an operator, a handler of each source, a verb of three, a rule"

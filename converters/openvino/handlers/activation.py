@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import math
 
-from onnx import TensorProto
+import numpy as np
 
-from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import activations
 from onnx_sparse.converters.writing.registry import lowered
-from onnx_sparse.schemas.declaration import DType
-
-
-def _plain(op_type: str) -> Handling:
-    def handler(node: Node, emit: Emitter) -> Tensor:
-        return emit.op(op_type, node[0])
-
-    handler.__doc__ = f"{op_type}."
-    return handler
-
-
-for _source, _version, _target in (
-    ("ReLU", 1, "Relu"),
-    ("Sigmoid", 1, "Sigmoid"),
-):
-    handles(f"{_source}-{_version}", to=_target)(_plain(_target))
-
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, numpy_dtype
 
 handles("SoftPlus-4", to="Softplus")(lowered(activations.softplus))
 handles("SoftSign-9", to="Softsign")(lowered(activations.softsign))
@@ -91,18 +75,9 @@ def hsigmoid(node: Node, emit: Emitter) -> Tensor:
 def clamp(node: Node, emit: Emitter) -> Tensor:
     """Clamp-1. For integers, the bounds are rounded into the interval and limited to the type's range."""
     x, low, high = node[0], node.number("min"), node.number("max")
-    integers: dict[DType, tuple[int, int]] = {
-        TensorProto.INT8: (-(2**7), 2**7 - 1),
-        TensorProto.INT16: (-(2**15), 2**15 - 1),
-        TensorProto.INT32: (-(2**31), 2**31 - 1),
-        TensorProto.INT64: (-(2**63), 2**63 - 1),
-        TensorProto.UINT8: (0, 2**8 - 1),
-        TensorProto.UINT16: (0, 2**16 - 1),
-        TensorProto.UINT32: (0, 2**32 - 1),
-        TensorProto.UINT64: (0, 2**64 - 1),
-    }
-    if x.dtype in integers:
-        least, most = integers[x.dtype]
+    if x.dtype in SIGNED_INTEGERS + UNSIGNED_INTEGERS:
+        limits = np.iinfo(numpy_dtype(x.dtype))
+        least, most = int(limits.min), int(limits.max)
         bottom = math.ceil(max(low, least)) if low > least else least
         top = math.floor(min(high, most)) if high < most else most
         return emit.op("Clip", x, emit.constant(bottom, x.dtype), emit.constant(top, x.dtype))
