@@ -5,15 +5,15 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering import division, rounding
+from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
-_SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
-_UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
-_INTEGERS = (*_SIGNED, *_UNSIGNED)
+_INTEGERS = SIGNED_INTEGERS + UNSIGNED_INTEGERS
 
 
 def operands(node: Node) -> tuple[Tensor, Tensor]:
@@ -23,42 +23,34 @@ def operands(node: Node) -> tuple[Tensor, Tensor]:
     return node[0], node[1]
 
 
-def _binary(op_type: str) -> Handling:
-    def handler(node: Node, emit: Emitter) -> Tensor:
-        return emit.op(op_type, *operands(node))
+#: Operators of two tensors that ONNX has.
+_BINARY = {
+    "Add-1": "Add", "Subtract-1": "Sub", "Multiply-1": "Mul", "Maximum-1": "Max", "Minimum-1": "Min", "Power-1": "Pow",
+    "Equal-1": "Equal", "Less-1": "Less", "LessEqual-1": "LessOrEqual", "Greater-1": "Greater",
+    "GreaterEqual-1": "GreaterOrEqual",
+}  # fmt: skip
+_BITWISE = {f"Bitwise{name}-13": f"Bitwise{name}" for name in ("And", "Or", "Xor")}
+_LOGICAL = {f"Logical{name}-1": name for name in ("And", "Or", "Xor")}
 
-    handler.__doc__ = f"{op_type}, element by element."
-    return handler
+
+@handles(*_BINARY, to=_BINARY)
+def binary(node: Node, emit: Emitter) -> Tensor:
+    """The operator that ONNX has, element by element."""
+    return emit.op(_BINARY[node.op_type], *operands(node))
 
 
-for _source, _target in (
-    ("Add", "Add"),
-    ("Subtract", "Sub"),
-    ("Multiply", "Mul"),
-    ("Maximum", "Max"),
-    ("Minimum", "Min"),
-    ("Power", "Pow"),
-    ("Equal", "Equal"),
-    ("Less", "Less"),
-    ("LessEqual", "LessOrEqual"),
-    ("Greater", "Greater"),
-    ("GreaterEqual", "GreaterOrEqual"),
-):
-    handles(f"{_source}-1", to=_target)(_binary(_target))
-for _source, _target in (("BitwiseAnd", "And"), ("BitwiseOr", "Or"), ("BitwiseXor", "Xor")):
+@handles(*_BITWISE, to=_BITWISE)
+def bitwise(node: Node, emit: Emitter) -> Tensor:
+    """And, or, xor of bits; of bools, the logical operator."""
+    a, b = operands(node)
+    target = _BITWISE[node.op_type]
+    return emit.op(target.removeprefix("Bitwise") if a.dtype == TensorProto.BOOL else target, a, b)
 
-    def _bitwise(node: Node, emit: Emitter, target: str = _target) -> Tensor:
-        a, b = operands(node)
-        return emit.op(target if a.dtype == TensorProto.BOOL else f"Bitwise{target}", a, b)
 
-    handles(f"{_source}-13", to=f"Bitwise{_target}")(_bitwise)
-for _source, _target in (("LogicalAnd", "And"), ("LogicalOr", "Or"), ("LogicalXor", "Xor")):
-
-    def _logical(node: Node, emit: Emitter, target: str = _target) -> Tensor:
-        a, b = (emit.cast(t, TensorProto.BOOL) for t in operands(node))
-        return emit.op(target, a, b)
-
-    handles(f"{_source}-1", to=_target)(_logical)
+@handles(*_LOGICAL, to=_LOGICAL)
+def logical(node: Node, emit: Emitter) -> Tensor:
+    """And, or, xor of truth."""
+    return emit.op(_LOGICAL[node.op_type], *(emit.cast(t, TensorProto.BOOL) for t in operands(node)))
 
 
 @handles("LogicalNot-1", to="Not")
@@ -83,43 +75,20 @@ def not_equal(node: Node, emit: Emitter) -> Tensor:
 @handles("BitwiseLeftShift-15", to="BitShift")
 def left_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseLeftShift-15."""
-    return _shift(node, emit, "LEFT")
+    return shift_left(emit, *operands(node))
 
 
 @handles("BitwiseRightShift-15", to="BitShift")
 def right_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseRightShift-15."""
-    return _shift(node, emit, "RIGHT")
-
-
-def _shift(node: Node, emit: Emitter, direction: str) -> Tensor:
-    """A shift of bits, for which ONNX Runtime has kernels of some unsigned types; a negative number keeps its sign.
-
-    Signed numbers go through 64 bits; what is beyond the type is cast away.
-    """
-    a, b = operands(node)
-    dtype = a.dtype
-    if dtype in _UNSIGNED:
-        wide = TensorProto.UINT32 if dtype == TensorProto.UINT16 else dtype
-        return emit.cast(emit.op("BitShift", emit.cast(a, wide), emit.cast(b, wide), direction=direction), dtype)
-    bits, by = (emit.cast(emit.cast(t, TensorProto.INT64), TensorProto.UINT64) for t in (a, b))
-    if direction == "LEFT":
-        return emit.cast(emit.cast(emit.op("BitShift", bits, by, direction=direction), TensorProto.INT64), dtype)
-    # Of a negative number, the bits that are shifted are the inverted ones, and so are those that come.
-    is_negative = emit.op("Less", a, emit.like(0, a))
-    inverted = emit.op("BitShift", emit.op("BitwiseNot", bits), by, direction=direction)
-    shifted = emit.op("BitShift", bits, by, direction=direction)
-    made = emit.op(
-        "Where", is_negative, *(emit.cast(t, TensorProto.INT64) for t in (emit.op("BitwiseNot", inverted), shifted))
-    )
-    return emit.cast(made, dtype)
+    return shift_right(emit, *operands(node))
 
 
 @handles("Divide-1", to="Div")
 def divide(node: Node, emit: Emitter) -> Tensor:
     """Divide-1. Integers are divided as in Python, rounding down, unless `m_pythondiv` is false."""
     a, b = operands(node)
-    return quotient(emit, a, b) if node.flag("m_pythondiv", True) else emit.op("Div", a, b)
+    return quotient(emit, a, b) if node.flag("m_pythondiv", True) else division.truncate_div(emit, a, b)
 
 
 def quotient(emit: Emitter, a: Tensor, b: Tensor) -> Tensor:
@@ -146,26 +115,25 @@ def squared_difference(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Mul", difference, difference)
 
 
-def _unary(op_type: str) -> Handling:
-    def handler(node: Node, emit: Emitter) -> Tensor:
-        return emit.op(op_type, node[0])
+#: Operators of one tensor that ONNX has, activations among them.
+_UNARY = {
+    "Abs-1": "Abs", "Negative-1": "Neg", "Exp-1": "Exp", "Log-1": "Log", "Erf-1": "Erf",
+    **{f"{name}-1": name for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Sigmoid")},
+    **{f"{name}-4": name for name in ("Asinh", "Acosh", "Atanh")},
+    "IsNaN-10": "IsNaN", "ReLU-1": "Relu",
+}  # fmt: skip
 
-    handler.__doc__ = f"{op_type}, element by element."
-    return handler
+
+@handles(*_UNARY, to=_UNARY)
+def unary(node: Node, emit: Emitter) -> Tensor:
+    """The operator that ONNX has, element by element."""
+    return emit.op(_UNARY[node.op_type], node[0])
 
 
-for _source, _version, _target in (
-    ("Abs", 1, "Abs"),
-    ("Negative", 1, "Neg"),
-    ("Sign", 1, "Sign"),
-    ("Exp", 1, "Exp"),
-    ("Log", 1, "Log"),
-    ("Erf", 1, "Erf"),
-    *((name, 1, name) for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh")),
-    *((name, 4, name) for name in ("Asinh", "Acosh", "Atanh")),
-    ("IsNaN", 10, "IsNaN"),
-):
-    handles(f"{_source}-{_version}", to=_target)(_unary(_target))
+@handles("Sign-1", to="Sign")
+def sign(node: Node, emit: Emitter) -> Tensor:
+    """Sign-1."""
+    return rounding.sign(emit, node[0])
 
 
 @handles("ErfInv-17", to="Log, Mul, Add", notes="Of float, float16 and bfloat16; to the digits of float.")
@@ -215,19 +183,8 @@ def ceiling(node: Node, emit: Emitter) -> Tensor:
 
 @handles("Round-5", to="Round")
 def round_(node: Node, emit: Emitter) -> Tensor:
-    """Round-5. ONNX rounds halves to even; halves away from zero are computed from |x| and the sign."""
+    """Round-5."""
     x, mode = node[0], node.choice("mode", ("half_to_even", "half_away_from_zero"), "half_to_even")
-    if x.dtype in _INTEGERS:
-        return x
-    if mode == "half_to_even":
-        return emit.op("Round", x)
-    return rounded_away(emit, x)
-
-
-def rounded_away(emit: Emitter, x: Tensor) -> Tensor:
-    """The nearest whole numbers; halves are rounded away from zero."""
-    size = emit.op("Abs", x)
-    whole = emit.op("Floor", size)
-    # Not floor(|x| + 0.5): for the largest number below a half, the sum is rounded up to 1.
-    up = emit.op("GreaterOrEqual", emit.op("Sub", size, whole), emit.like(0.5, x))
-    return emit.op("Mul", emit.op("Sign", x), emit.op("Add", whole, emit.cast(up, x.dtype)))
+    if mode == "half_away_from_zero":
+        return rounding.half_away(emit, x)
+    return x if x.dtype in _INTEGERS else emit.op("Round", x)

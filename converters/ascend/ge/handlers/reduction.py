@@ -12,6 +12,13 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
 
+def _reduced(node: Node) -> tuple[Tensor, list[int]]:
+    """The tensor and the axes that are reduced, which are an input or an attribute."""
+    x, *given = node.take(1, 2)
+    axes = given[0].integers("axes") if given else node.integers("axes")
+    return x, sorted({place(x, axis) for axis in axes})
+
+
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
 @handles("ReduceMax", "ReduceMaxD", to="ReduceMax")
 @handles("ReduceMin", "ReduceMinD", to="ReduceMin")
@@ -19,9 +26,7 @@ from onnx_sparse.converters.tensor import Tensor
 @handles("ReduceProd", "ReduceProdD", to="ReduceProd")
 def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
-    x, *given = node.take(1, 2)
-    axes = given[0].integers("axes") if given else node.integers("axes")
-    places = sorted({place(x, axis) for axis in axes})
+    x, places = _reduced(node)
     if not places:
         return x
     name, keep = node.op_type.removesuffix("D"), node.flag("keep_dims")
@@ -32,9 +37,7 @@ def reduce(node: Node, emit: AscendEmitter) -> Tensor:
 @handles("ReduceAny", "ReduceAnyD", to="ReduceMax")
 def reduce_flags(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
-    x, *given = node.take(1, 2)
-    axes = given[0].integers("axes") if given else node.integers("axes")
-    places = sorted({place(x, axis) for axis in axes})
+    x, places = _reduced(node)
     if not places:
         return x
     name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceMax"

@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType
@@ -16,6 +16,7 @@ _INDICES = (TensorProto.INT32, TensorProto.INT64)
 _SPARSE = {f"SparseSegment{kind}": f"EmbeddingSegments{kind}" for kind in ("Sum", "Mean", "SqrtN")}
 _SEGMENT = {f"Segment{kind}": f"Segment{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod")}
 _UNSORTED = {f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Sum", "Max", "Min", "Prod")}
+_UNSORTED_D = {f"{name}D": target for name, target in _UNSORTED.items()}
 _BAGS = {"sum": "EmbeddingBagOffsetsSum", "mean": "EmbeddingBagOffsetsMean", "max": "EmbeddingBagOffsetsMax"}
 
 
@@ -36,7 +37,7 @@ def sparse_fill_empty_rows(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op("SparseFillEmptyRows", inputs, {"order": "row_stable"})
 
 
-@handles_each(_SPARSE)
+@handles(*_SPARSE, to=_SPARSE)
 def sparse_segment(node: Node, emit: AscendEmitter) -> Results:
     """SparseSegmentSum(x, indices, segment_ids) and similar: rows of x, reduced by sorted ids; empty segments are 0."""
     x, indices, segments = node.take(3)
@@ -53,7 +54,7 @@ def _count(emit: AscendEmitter, segments: Tensor) -> Tensor:
     return emit.op("Add", last, emit.like(1, segments))
 
 
-@handles_each(_SEGMENT)
+@handles(*_SEGMENT, to=_SEGMENT)
 def segment(node: Node, emit: AscendEmitter) -> Results:
     """SegmentSum(x, segment_ids) and similar, by sorted ids; an empty segment is 0, and 1 of a product."""
     x, segments = node.take(2)
@@ -62,8 +63,8 @@ def segment(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op(_SEGMENT[node.op_type], {"data": x, "segment_ids": segments}, attributes)
 
 
-@handles_each(
-    _UNSORTED,
+@handles(
+    *_UNSORTED,
     notes="ids that are negative are dropped, other ids out of range are an error",
     ignored=("check_ids",),  # they are always checked
     defaults={"is_preprocessed": False},
@@ -76,7 +77,7 @@ def unsorted_segment(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op(_UNSORTED[node.op_type], inputs)
 
 
-@handles_each({f"{name}D": target for name, target in _UNSORTED.items()})
+@handles(*_UNSORTED_D, to=_UNSORTED_D)
 def unsorted_segment_d(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSumD(x, segment_ids | num_segments) and similar."""
     x, segments = node.take(2)
