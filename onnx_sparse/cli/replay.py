@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
-from onnx_sparse.commands import ascend_options
+from onnx_sparse.cli.arguments import add_options
+from onnx_sparse.commands.convert_settings import AscendFill
 from onnx_sparse.commands.replay_table import SUFFIXES, check_suffix, rows, write_table
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.new_file import check_writable
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replay another dump of the same model, too, and say which of the two is wrong where they differ",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the error of each operation into this file")
-    ascend_options.add_fill_arguments(parser)
+    add_options(parser, AscendFill)
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
     )
