@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, handles
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -33,6 +33,16 @@ def halves(emit: AscendEmitter, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         raise Unsupported(f"axis {axis} of {x} does not split into two halves")
     first, second = split_equally(emit, emit.wide(x), axis, 2)
     return first, second
+
+
+@handles("GeGluV2", to="Split, Erf, Tanh, Mul")
+def geglu(node: Node, emit: AscendEmitter) -> Results:
+    """GeGluV2(x | dim, approximate, activate_left): a half of x times gelu of the other one; and this gelu."""
+    (x,) = node.take(1)
+    left, right = halves(emit, x, node.integer("dim", -1))
+    other, active = (right, left) if node.flag("activate_left") else (left, right)
+    curve = gelu(emit, active, exact=node.integer("approximate", 1) == 0)
+    return (emit.cast(emit.op("Mul", other, curve), x.dtype), emit.cast(curve, x.dtype))
 
 
 @handles("LeakyRelu", to="LeakyRelu")

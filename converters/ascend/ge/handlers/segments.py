@@ -36,6 +36,14 @@ def sparse_fill_empty_rows(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op("SparseFillEmptyRows", inputs, {"order": "row_stable"})
 
 
+@handles("RaggedFillEmptyRows", to="RaggedFillEmptyRows")
+def ragged_fill_empty_rows(node: Node, emit: AscendEmitter) -> Results:
+    """RaggedFillEmptyRows(value_rowids, values, nrows, default_value)."""
+    rowids, values, rows, default = node.take(4)
+    inputs = {"value_rowids": rowids, "values": values, "nrows": rows, "default_value": emit.scalar(default)}
+    return emit.domain_op("RaggedFillEmptyRows", inputs)
+
+
 @handles_each(_SPARSE)
 def sparse_segment(node: Node, emit: AscendEmitter) -> Results:
     """SparseSegmentSum(x, indices, segment_ids) and similar: rows of x, reduced by sorted ids; empty segments are 0."""
@@ -185,13 +193,3 @@ def bucketize(node: Node, emit: AscendEmitter) -> Tensor:
     passed = emit.op(name, longer, emit.constant(np.array(values, np.float64)))
     count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [-1], keepdims=False)
     return emit.cast(count, dtype)
-
-
-@handles("Unique", to="Unique")
-def unique(node: Node, emit: AscendEmitter) -> Results:
-    """Unique(x | out_idx): the values in the order of their first appearance, and where each element's is."""
-    (x,) = node.take(1)
-    dtype = ACL.get(node.integer("out_idx", 3), TensorProto.INT32)
-    types = [x.dtype, *[TensorProto.INT64] * 3]
-    values, _, places, _ = emit.node("Unique", [x], types, [(None,), (None,), x.shape, (None,)], axis=0, sorted=0)
-    return (values, emit.cast(places, dtype))

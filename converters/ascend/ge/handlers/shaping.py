@@ -71,6 +71,31 @@ def shape_of(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(dims, ACL.get(node.integer("dtype", 3), TensorProto.INT32))
 
 
+@handles("ShapeN", to="Shape")
+def shapes_of(node: Node, emit: AscendEmitter) -> Results:
+    """ShapeN(x... | dtype): the shape of each."""
+    dtype = ACL.get(node.integer("dtype", 3), TensorProto.INT32)
+    return tuple(emit.cast(emit.shape_of(x), dtype) for x in node.take(1, max(len(node.inputs), 1)))
+
+
+@handles("Size", to="Size")
+def size_of(node: Node, emit: AscendEmitter) -> Tensor:
+    """Size(x | dtype): the number of elements."""
+    (x,) = node.take(1)
+    count = element_count(x.shape)
+    known = emit.op("Size", x, shape=()) if count is None else emit.constant(count)
+    return emit.cast(known, ACL.get(node.integer("dtype", 3), TensorProto.INT32))
+
+
+@handles("Rank", to="Shape, Size")
+def rank_of(node: Node, emit: AscendEmitter) -> Tensor:
+    """Rank(x): the number of dimensions, int32."""
+    (x,) = node.take(1)
+    if x.shape is not None:
+        return emit.constant(x.rank, TensorProto.INT32)
+    return emit.cast(emit.op("Size", emit.shape_of(x), shape=()), TensorProto.INT32)
+
+
 @handles("ExpandDims", "Unsqueeze", to="Unsqueeze")
 def unsqueeze(node: Node, emit: AscendEmitter) -> Tensor:
     """ExpandDims(x, axis), Unsqueeze(x | axes)."""
