@@ -23,6 +23,7 @@ from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN
 from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
+from onnx_sparse.models.large_models import referring
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, infer_shapes
 
 Overflow = Literal["saturate", "ieee"]
@@ -53,6 +54,7 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
     return (*typed, pipeline.REFUSE_UNSUPPORTED)
 
 
+@referring
 def convert(
     path: str | os.PathLike[str],
     *,

@@ -37,11 +37,13 @@ from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.files.guarded_files import folder_of
+from onnx_sparse.models.large_models import referring
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import write_states
 
 
+@referring
 def convert(
     source: Any,
     *,
@@ -92,7 +94,7 @@ def _read(path: Path, weights: Path | None, tell: Callable[[str], None]) -> Mode
         )
     constants = Weights(path.with_suffix(".bin"), folder_of(path)) if weights is None else Weights(weights)
     if any(layer.type == "Const" for layer in network.layers.values()):
-        constants.content()  # to say once that it is missing, not once per constant
+        constants.file()  # to say once that it is missing, not once per constant
     tell("converting")
     return convert_network(network, constants)
 

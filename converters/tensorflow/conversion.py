@@ -22,8 +22,10 @@ from onnx_sparse.converters.tensorflow.lazy_imports import quietly
 from onnx_sparse.converters.tensorflow.load import load
 from onnx_sparse.converters.tensorflow.passes import passes
 from onnx_sparse.converters.tensorflow.reading.model import Model
+from onnx_sparse.models.large_models import referring
 
 
+@referring
 def convert(
     source: Any,
     *,

@@ -32,7 +32,9 @@ from onnx_sparse.converters.torch.source import Source, load
 from onnx_sparse.converters.torch.tracing import trace
 from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
 from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.large_models import referring
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.models.references import LEAST, is_reference, place_of, tensor_of
 
 #: The opset of torch's own translations; a later one is made from theirs.
 _OPSET = 18
@@ -46,6 +48,7 @@ _LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
 
 
+@referring
 def convert(
     source: Any,
     *,
@@ -152,8 +155,22 @@ def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[
     state_inferred_sizes(exported.model)
     _cast_outputs(exported.model, source)
     _name_inputs(exported.model, source.inputs)
+    _refer_to_weights(exported.model)
     model: ModelProto = exported.model_proto
     return model
+
+
+def _refer_to_weights(model: Any) -> None:
+    """Let large initializers refer to torch's memory: onnx_ir would copy them."""
+    import onnx_ir as ir
+
+    for name, value in model.graph.initializers.items():
+        held = value.const_value
+        if held is None or held.nbytes < LEAST:
+            continue
+        tensor = tensor_of(held.numpy(), name)
+        if is_reference(tensor) and tensor.data_type == held.dtype:
+            value.const_value = ir.ExternalTensor(*place_of(tensor), held.dtype, shape=held.shape, name=held.name)
 
 
 def _drop_traces(model: ModelProto) -> None:

@@ -185,7 +185,7 @@ def convert(
                 raise ConversionError("the model is too large for one message: give the file to write as output")
             model = load(output)
         if not is_inner:
-            finish(model, is_file=True)
+            finish(model, keeps_files=whole_size(model) >= LARGE)
     document = made.report.document()
     rules = document.get("rules", {"fired": {}, "declined": ()})
     return Conversion(

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 
 #: Smaller arrays are in memory.
-LEAST = 1 << 28
+LEAST = 1 << 24
 
-#: How many rows of such an array are used at a time.
-_ROWS = 1 << 15
+#: How many bytes of such an array are used at a time.
+_BLOCK = 1 << 23
 
 
 class NoRoomError(OSError):
     """There is no room for an array in the folder for temporary files."""
 
 
-def row_ranges(rows: int) -> Iterator[slice]:
+def row_ranges(array: np.ndarray[Any, Any]) -> Iterator[slice]:
     """The rows of an array, in parts that fit into memory."""
-    for first in range(0, rows, _ROWS):
-        yield slice(first, min(first + _ROWS, rows))
+    count = max(1, _BLOCK // (array[:1].nbytes or 1))
+    for first in range(0, len(array), count):
+        yield slice(first, min(first + count, len(array)))
 
 
 def empty_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:

@@ -111,14 +111,8 @@ def refers_to_arrays(model: ModelProto) -> bool:
     return any(is_reference(t) and not isinstance(data_of(t), FileRange) for t in all_tensors(model))
 
 
-def finish(result: ModelProto, *, is_file: bool) -> ModelProto:
-    """The result of a rewriting, when arrays are no longer held: it holds their data itself.
-
-    Args:
-        result: The result.
-        is_file: Whether it was made of a file; if it has less than 1 GiB then, it holds all data.
-    """
-    keeps_files = not is_file or whole_size(result) >= LARGE
+def finish(result: ModelProto, *, keeps_files: bool) -> ModelProto:
+    """Let a model hold the data of its references itself, but for those in files if it `keeps_files`."""
     for tensor in filter(is_reference, all_tensors(result)):
         if not (keeps_files and isinstance(data_of(tensor), FileRange)):
             put_back(tensor)
@@ -171,11 +165,23 @@ def around_large_tensors(
             given = load(model) if is_path else model_of(model)  # type: ignore[arg-type]
             result = rewrite(_without_tables(given), *args, **kwargs)
             if not is_inner:
-                finish(result, is_file=is_path)
+                finish(result, keeps_files=not is_path or whole_size(result) >= LARGE)
         return result
 
     # Its first parameter has a name, too, of which the type does not tell.
     return cast("Callable[Concatenate[ModelSource, Options], ModelProto]", wrapped)
+
+
+def referring(convert: Callable[Options, ModelProto]) -> Callable[Options, ModelProto]:
+    """Convert a model without copying its tables. The result holds them unless it is converted further."""
+
+    @functools.wraps(convert)
+    def wrapped(*args: Options.args, **kwargs: Options.kwargs) -> ModelProto:
+        with holding_arrays() as is_inner:
+            result = convert(*args, **kwargs)
+            return result if is_inner else finish(result, keeps_files=False)
+
+    return wrapped
 
 
 def detach_large_tensors(model: ModelProto, large: int = LARGE) -> tuple[ModelProto, dict[str, Array]]:

@@ -225,7 +225,7 @@ def rounded_rows(name: str, table: Array, dtype: Any) -> Array:
         ValueError: A finite value is beyond the largest of them.
     """
     rounded = empty_array(table.shape, dtype)
-    for rows in row_ranges(len(table)):
+    for rows in row_ranges(table):
         with np.errstate(over="ignore"):
             rounded[rows] = table[rows]
         overflows = np.isinf(rounded[rows]) & np.isfinite(table[rows])
@@ -246,9 +246,9 @@ def quantized_rows(name: str, table: Array, bits: int) -> tuple[Array, Array]:
     """
     width = table.shape[1]
     integers = empty_array((len(table), width * bits // 8), np.uint8)
-    scale_bias = np.zeros((len(table), 1, 2), np.float32)
+    scale_bias = empty_array((len(table), 1, 2), np.float32)
     steps = 2**bits - 1
-    for rows in row_ranges(len(table)):
+    for rows in row_ranges(table):
         some = table[rows].astype(np.float64)
         if not np.isfinite(some).all():
             row, column = np.argwhere(~np.isfinite(some))[0]
@@ -256,6 +256,7 @@ def quantized_rows(name: str, table: Array, bits: int) -> tuple[Array, Array]:
                 f"table {name!r} cannot be quantized: [{rows.start + row},{column}] = {some[row, column]} is not finite"
             )
         if not width:
+            scale_bias[rows] = 0
             continue
         low, high = some.min(axis=1, keepdims=True), some.max(axis=1, keepdims=True)
         scale = ((high - low) / steps).astype(np.float32)

@@ -119,7 +119,7 @@ def tensor_of(array: Array, name: str) -> TensorProto:
 
 def data_of(tensor: TensorProto) -> FileRange | memoryview:
     """The data of a reference."""
-    name, offset, length = _place(tensor)
+    name, offset, length = place_of(tensor)
     held = _held[name]
     return FileRange(held, offset, length) if isinstance(held, StoredFile) else bytes_of(held)
 
@@ -130,7 +130,7 @@ def array_of_reference(tensor: TensorProto) -> Array:
     Raises:
         OSError: The file has changed.
     """
-    name, offset, length = _place(tensor)
+    name, offset, length = place_of(tensor)
     held = _held[name]
     if not isinstance(held, StoredFile):
         return held.reshape(tuple(tensor.dims))
@@ -154,7 +154,7 @@ def put_back(tensor: TensorProto) -> None:
 
 def length_of(tensor: TensorProto) -> int:
     """The bytes of a reference."""
-    return _place(tensor)[2]
+    return place_of(tensor)[2]
 
 
 def blocks_of(tensor: TensorProto) -> Iterator[bytes | memoryview]:
@@ -196,6 +196,7 @@ def _bits_of(data_type: int) -> int | None:
     return int(packed[1] or packed[2]) if packed else itemsize * 8
 
 
-def _place(tensor: TensorProto) -> tuple[str, int, int]:
+def place_of(tensor: TensorProto) -> tuple[str, int, int]:
+    """The location, offset and length of a reference."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     return entries["location"], int(entries["offset"]), int(entries["length"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
-import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +13,8 @@ import numpy as np
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE, PER_THREE_BYTES
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.files.guarded_files import open_file
+from onnx_sparse.files.ranges import FileRange, StoredFile
+from onnx_sparse.models.references import LEAST
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _FLOAT8 = {
@@ -26,7 +25,7 @@ _FLOAT8 = {
 
 
 class Weights:
-    """The constants of an IR. The file is mapped, not read: bytes that no constant uses are never in memory.
+    """The constants of an IR. Large ones are mapped, not read; bytes that no constant uses never are.
 
     Args:
         path: The file.
@@ -35,7 +34,7 @@ class Weights:
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
         self.path, self._root = path, root
-        self._bytes: mmap.mmap | bytes | None = None
+        self._file: StoredFile | None = None
 
     def constant(self, element_type: str, shape: Sequence[int], offset: int, size: int) -> Array:
         """The constant at an offset.
@@ -54,33 +53,34 @@ class Weights:
         # An empty constant has a filler byte.
         if size < needed or (size > needed and count):
             raise ConversionError(f"it has {size} bytes; {element_type}{list(shape)} takes {needed}")
+        if needed >= LEAST and not _is_decoded(element_type):
+            return self._range(offset, needed).mapped(numpy_dtype(ONNX_TYPES[element_type]), tuple(shape))
         return _decode(self._slice(offset, needed), element_type, count).reshape(shape)
 
     def _slice(self, offset: int, size: int) -> bytes:
-        if size == 0:
-            return b""
-        content = self.content()
-        if offset < 0 or size < 0 or offset + size > len(content):
-            raise ConversionError(
-                f"it lies at bytes {offset} to {offset + size} of {self.path.name}, which has only {len(content)}"
-            )
-        return content[offset : offset + size]
+        return self._range(offset, size).read() if size else b""
 
-    def content(self) -> mmap.mmap | bytes:
-        """The mapped file.
+    def _range(self, offset: int, size: int) -> FileRange:
+        file = self.file()
+        if offset < 0 or size < 0 or offset + size > file.size:
+            raise ConversionError(
+                f"it lies at bytes {offset} to {offset + size} of {self.path.name}, which has only {file.size}"
+            )
+        return FileRange(file, offset, size)
+
+    def file(self) -> StoredFile:
+        """The file.
 
         Raises:
             ConversionError: It cannot be read.
         """
-        if self._bytes is None:
+        if self._file is None:
             try:
-                with open_file(self.path, self._root) as file:
-                    empty = os.fstat(file.fileno()).st_size == 0  # an empty file cannot be mapped
-                    self._bytes = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._file = StoredFile.of(self.path, self._root)
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise ConversionError(f"{self.path}, the constants of the IR, cannot be read: {reason}") from error
-        return self._bytes
+        return self._file
 
 
 def _byte_count(element_type: str, count: int) -> int:
@@ -91,6 +91,10 @@ def _byte_count(element_type: str, count: int) -> int:
     if element_type in _FLOAT8:
         return count
     return count * numpy_dtype(ONNX_TYPES[element_type]).itemsize
+
+
+def _is_decoded(element_type: str) -> bool:
+    return element_type in _FLOAT8 or element_type in CARRIED or element_type == "boolean"
 
 
 def _decode(data: bytes, element_type: str, count: int) -> Array:

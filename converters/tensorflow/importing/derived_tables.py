@@ -271,7 +271,7 @@ def _exist(part: Array, row: Array, sizes: Array) -> Array:
 
 def _are_equal(one: Array, other: Array) -> bool:
     """Whether two tables are equal: compared in parts, as they may be larger than memory."""
-    return one.shape == other.shape and all(np.array_equal(one[rows], other[rows]) for rows in row_ranges(len(one)))
+    return one.shape == other.shape and all(np.array_equal(one[rows], other[rows]) for rows in row_ranges(one))
 
 
 def _chunks(total: int) -> Iterator[Array]:
