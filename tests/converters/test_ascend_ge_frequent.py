@@ -92,6 +92,8 @@ CASES = [
     ("SparseFillEmptyRows", [c(0, 1, 2, 0, 2, 1).reshape(3, 2), ROWS[:3, 0], c(4, 5), np.array(9, F32)], {"results": 4},
      [c(0, 1, 1, 0, 2, 0, 2, 1, 3, 0).reshape(5, 2), np.array([ROWS[0, 0], 9, ROWS[1, 0], ROWS[2, 0], 9], F32),
       np.array([False, True, False, True]), c(0, 2, 3)]),
+    ("RaggedFillEmptyRows", [c(0, 2), ROWS[:2, 0], np.array(4, I64), np.array(9, F32)], {"results": 3},
+     [c(0, 1, 2, 3), np.array([ROWS[0, 0], 9, ROWS[1, 0], 9], F32), np.array([False, True, False, True])]),
     ("SparseSegmentSum", [ROWS, LOOKED_UP, SORTED], {}, [segments(ROWS[LOOKED_UP], SORTED, 4, np.sum, 0)]),
     ("SparseSegmentMean", [ROWS, LOOKED_UP, SORTED], {}, [segments(ROWS[LOOKED_UP], SORTED, 4, np.mean, 0)]),
     ("SparseSegmentMean", [ROWS, LOOKED_UP, SORTED.astype(I64)], {},

@@ -26,7 +26,6 @@ _BINARY = {
     "RealDiv": "Div",
     "Maximum": "Max",
     "Minimum": "Min",
-    "Pow": "Pow",
 }
 _COMPARISONS = {
     "Less": "Less",
@@ -63,6 +62,15 @@ def cast(node: Node, emit: AscendEmitter) -> Tensor:
 def binary(node: Node, emit: AscendEmitter) -> Tensor:
     """An operator of x1 and x2, which broadcast."""
     return emit.arithmetic(_BINARY[node.op_type], *node.take(2))
+
+
+@handles("Pow", to="Pow")
+def power(node: Node, emit: AscendEmitter) -> Tensor:
+    """Pow(x1, x2): the powers of integers wrap, as in numpy."""
+    x, y = node.take(2)
+    if x.dtype in FLOATS or x.dtype != y.dtype or x.dtype in (TensorProto.INT32, TensorProto.INT64):
+        return emit.arithmetic("Pow", x, y)
+    return emit.cast(emit.op("Pow", *(emit.cast(tensor, TensorProto.INT64) for tensor in (x, y))), x.dtype)
 
 
 @handles_each(_COMPARISONS)

@@ -56,6 +56,7 @@ def gather_nd(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.op("GatherND", x, emit.cast(indices, TensorProto.INT64))
 
 
+_WITH_NAN = "with NaN, the position of the largest or smallest number"
 #: The reductions of ScatterElements that ONNX has.
 _REDUCTIONS = {"none": "none", "": "none", "add": "add", "mul": "mul"}
 
@@ -92,8 +93,8 @@ def scatter_update(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.op("ScatterND", var, where, updates, shape=var.shape)
 
 
-@handles("ArgMaxV2", "ArgMaxD", to="ArgMax")
-@handles("ArgMin", "ArgMinD", to="ArgMin")
+@handles("ArgMaxV2", "ArgMaxD", to="ArgMax", differs=_WITH_NAN)
+@handles("ArgMin", "ArgMinD", to="ArgMin", differs=_WITH_NAN)
 def extreme_position(node: Node, emit: AscendEmitter) -> Tensor:
     """ArgMaxV2(x, dimension | dtype), ArgMin(x, dimension | dtype): the first position."""
     x, *given = node.take(1, 2)
@@ -104,7 +105,7 @@ def extreme_position(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(found, ACL.get(node.integer("dtype", default), TensorProto.INT64))
 
 
-@handles("Sort", to="TopK")
+@handles("Sort", to="TopK", differs="NaN is the largest number")
 def sort(node: Node, emit: AscendEmitter) -> Results:
     """Sort(x | axis, descending): values and int32 positions; equal values in the order of their positions."""
     (x,) = node.take(1)
@@ -163,7 +164,7 @@ def where(node: Node, emit: AscendEmitter) -> Tensor:
 @handles(
     *("TopKV2", "TopK", "TopKV2D", "TopKD"),
     to="TopK",
-    notes="equal values in the order of their positions",
+    differs="NaN is the largest number; equal values are in the order of their positions",
     ignored=("sorted", "1", "2"),  # numbers from 0 on, from which the NPU makes the positions
 )
 def top_k_v2(node: Node, emit: AscendEmitter) -> Results:
@@ -176,15 +177,20 @@ def top_k_v2(node: Node, emit: AscendEmitter) -> Results:
     return (values, emit.cast(positions, TensorProto.INT32))
 
 
-@handles("ArgMaxWithValue", to="ArgMax, ReduceMax")
-@handles("ArgMinWithValue", to="ArgMin, ReduceMin")
+@handles("ArgMaxWithValue", to="ReduceMax, Equal, ArgMax", differs="with NaN, its position")
+@handles("ArgMinWithValue", to="ReduceMin, Equal, ArgMax", differs="with NaN, its position")
 def extreme_with_value(node: Node, emit: AscendEmitter) -> Results:
     """ArgMaxWithValue(x | dimension, keep_dims): the first int32 position of the largest, and its value."""
     (x,) = node.take(1)
     axis, keep = place(x, node.integer("dimension")), node.flag("keep_dims")
     kind = node.op_type[3:6]
-    found = emit.op(f"Arg{kind}", emit.wide(x), axis=axis, keepdims=int(keep))
-    value = emit.reduce(f"Reduce{kind}", emit.wide(x), [axis], keepdims=keep)
+    wide = emit.wide(x)
+    value = emit.reduce(f"Reduce{kind}", wide, [axis], keepdims=True)
+    is_value = emit.op("Equal", wide, value)
+    if x.dtype in FLOATS:  # that of NaN, if there is one
+        is_value = emit.op("Or", is_value, emit.op("IsNaN", wide))
+    found = emit.op("ArgMax", emit.cast(is_value, TensorProto.INT32), axis=axis, keepdims=int(keep))
+    value = value if keep else emit.op("Squeeze", value, emit.constant([axis]))
     return (emit.cast(found, TensorProto.INT32), emit.cast(value, x.dtype))
 
 

@@ -14,14 +14,17 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import FLOATS
 
+_NAN = "NaN propagates, from every position"
+#: The integers that ONNX reduces in wider ones only.
+_NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 #: ONNX's names of reductions, where they differ.
 _REDUCTIONS = {"EuclideanNorm": "ReduceL2", "EuclideanNormD": "ReduceL2"}
 
 
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
-@handles("ReduceMax", "ReduceMaxD", to="ReduceMax")
-@handles("ReduceMin", "ReduceMinD", to="ReduceMin")
-@handles("ReduceMean", "ReduceMeanD", to="ReduceMean")
+@handles("ReduceMax", "ReduceMaxD", to="ReduceMax", differs=_NAN)
+@handles("ReduceMin", "ReduceMinD", to="ReduceMin", differs=_NAN)
+@handles("ReduceMean", "ReduceMeanD", to="ReduceMean", differs="the mean of nothing is NaN")
 @handles("ReduceProd", "ReduceProdD", to="ReduceProd")
 @handles("ReduceLogSumExp", to="ReduceLogSumExp")
 @handles("ReduceLogSum", to="ReduceLogSum")
@@ -36,6 +39,8 @@ def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     name, keep = _REDUCTIONS.get(node.op_type, node.op_type.removesuffix("D")), node.flag("keep_dims")
     if name == "ReduceMean" and x.dtype in FLOATS and any(x.dim(axis) in (None, 0) for axis in places):
         return emit.in_float32(lambda wide: _mean_of_any(emit, wide, places, keepdims=keep), x)
+    if x.dtype in _NARROW and name != "ReduceMean":  # ONNX reduces few of these; sums and products wrap
+        return emit.cast(emit.reduce(name, emit.cast(x, TensorProto.INT64), places, keepdims=keep), x.dtype)
     return emit.in_float32(lambda wide: emit.reduce(name, wide, places, keepdims=keep), x)
 
 

@@ -13,6 +13,8 @@ from onnx_sparse.schemas.declaration import NUMBERS
 
 _KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Max": "max", "Min": "min"}
 _SEGMENTS = "UnsortedSegmentSum"
+_SUMS = "half floats are summed as float32 and rounded once"
+_NAN = "NaN propagates, from every position"
 
 
 def reduced_into(emit: AscendEmitter, kind: str, var: Tensor, places: Tensor, updates: Tensor) -> Tensor:
@@ -34,10 +36,10 @@ def reduced_into(emit: AscendEmitter, kind: str, var: Tensor, places: Tensor, up
     return emit.cast(made, var.dtype)
 
 
-@handles("ScatterAdd", "ScatterSub", to=_SEGMENTS, ignored=("use_locking",))
+@handles("ScatterAdd", "ScatterSub", to=_SEGMENTS, differs=_SUMS, ignored=("use_locking",))
 @handles("ScatterMul", to="UnsortedSegmentProd, Mul", ignored=("use_locking",))
-@handles("ScatterMax", to="UnsortedSegmentMax, Max", ignored=("use_locking",))
-@handles("ScatterMin", to="UnsortedSegmentMin, Min", ignored=("use_locking",))
+@handles("ScatterMax", to="UnsortedSegmentMax, Max", differs=_NAN, ignored=("use_locking",))
+@handles("ScatterMin", to="UnsortedSegmentMin, Min", differs=_NAN, ignored=("use_locking",))
 def scatter_rows(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterAdd(var, indices, updates) and similar: rows of var, reduced with the updates."""
     var, indices, updates = node.take(3)
@@ -45,17 +47,17 @@ def scatter_rows(node: Node, emit: AscendEmitter) -> Tensor:
     return reduced_into(emit, _KINDS[node.op_type.removeprefix("Scatter")], var, places, updates)
 
 
-@handles("ScatterNdAdd", "ScatterNdSub", to=_SEGMENTS, ignored=("use_locking",))
-@handles("TensorScatterAdd", "TensorScatterSub", to=_SEGMENTS)
-@handles("TensorScatterMax", to="UnsortedSegmentMax, Max")
-@handles("TensorScatterMin", to="UnsortedSegmentMin, Min")
+@handles("ScatterNdAdd", "ScatterNdSub", to=_SEGMENTS, differs=_SUMS, ignored=("use_locking",))
+@handles("TensorScatterAdd", "TensorScatterSub", to=_SEGMENTS, differs=_SUMS)
+@handles("TensorScatterMax", to="UnsortedSegmentMax, Max", differs=_NAN)
+@handles("TensorScatterMin", to="UnsortedSegmentMin, Min", differs=_NAN)
 def scatter_nd(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterNdAdd(var, indices, updates), TensorScatterAdd and similar: slices at coordinates."""
     var, indices, updates = node.take(3)
     return reduced_into(emit, _KINDS[node.op_type[-3:]], var, indices, updates)
 
 
-@handles("ScatterNd", to=_SEGMENTS)
+@handles("ScatterNd", to=_SEGMENTS, differs=_SUMS)
 def scattered_zeros(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterNd(indices, x, shape): zeros to which x is added at coordinates."""
     indices, x, shape = node.take(3)
@@ -65,7 +67,7 @@ def scattered_zeros(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(scattered(emit, "add", sizes, places, emit.wide(x)), x.dtype)
 
 
-@handles("InplaceIndexAdd", to=_SEGMENTS)
+@handles("InplaceIndexAdd", to=_SEGMENTS, differs=_SUMS)
 def index_add(node: Node, emit: AscendEmitter) -> Tensor:
     """InplaceIndexAdd(var, indices, updates, alpha | axis): alpha * updates are added to slices along an axis."""
     (var, indices, updates), (alpha,) = node.optional(3, 4)

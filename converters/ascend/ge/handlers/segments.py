@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto
 
@@ -16,6 +18,8 @@ _INDICES = (TensorProto.INT32, TensorProto.INT64)
 _SPARSE = {f"SparseSegment{kind}": f"EmbeddingSegments{kind}" for kind in ("Sum", "Mean", "SqrtN")}
 _SEGMENT = {f"Segment{kind}": f"Segment{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod")}
 _UNSORTED = {f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Sum", "Max", "Min", "Prod")}
+_EXTREMES = ("SegmentMax", "SegmentMin")
+_NAN = "NaN propagates, from every position of a segment"
 _BAGS = {"sum": "EmbeddingBagOffsetsSum", "mean": "EmbeddingBagOffsetsMean", "max": "EmbeddingBagOffsetsMax"}
 
 
@@ -61,20 +65,26 @@ def _count(emit: AscendEmitter, segments: Tensor) -> Tensor:
     return emit.op("Add", last, emit.like(1, segments))
 
 
-@handles_each(_SEGMENT)
+@handles_each({name: target for name, target in _SEGMENT.items() if name not in _EXTREMES})
+@handles_each({name: name for name in _EXTREMES}, differs=_NAN)
 def segment(node: Node, emit: AscendEmitter) -> Results:
     """SegmentSum(x, segment_ids) and similar, by sorted ids; an empty segment is 0, and 1 of a product."""
     x, segments = node.take(2)
     (segments,) = _of_one_type(emit, segments)
-    attributes = {"fill_mode": "ZERO"} if node.op_type in ("SegmentMax", "SegmentMin") else {}
+    attributes = {"fill_mode": "ZERO"} if node.op_type in _EXTREMES else {}
     return emit.domain_op(_SEGMENT[node.op_type], {"data": x, "segment_ids": segments}, attributes)
 
 
+_ANY_ORDER: dict[str, Any] = {
+    "notes": "ids that are negative are dropped, other ids out of range are an error",
+    "ignored": ("check_ids",),  # they are always checked
+    "defaults": {"is_preprocessed": False},
+}
+
+
+@handles_each({f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Sum", "Prod")}, **_ANY_ORDER)
 @handles_each(
-    _UNSORTED,
-    notes="ids that are negative are dropped, other ids out of range are an error",
-    ignored=("check_ids",),  # they are always checked
-    defaults={"is_preprocessed": False},
+    {f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Max", "Min")}, differs=_NAN, **_ANY_ORDER
 )
 def unsorted_segment(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSum(x, segment_ids, num_segments) and similar; a maximum of nothing is the type's lowest."""

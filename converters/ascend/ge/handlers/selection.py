@@ -16,14 +16,14 @@ from onnx_sparse.converters.writing.lowering.uniqueness import unique as unique_
 _FLAT = 1000  # the axis of UniqueConsecutive that stands for none
 
 
-@handles("DynamicPartition", to="Equal, Compress")
+@handles("DynamicPartition", to="Equal, Compress", differs="a number that is no part is in none; TensorFlow raises")
 def dynamic_partition(node: Node, emit: AscendEmitter) -> Results:
     """DynamicPartition(x, partitions | num_partitions): the slices of each part."""
     x, partitions = node.take(2)
     return partitioning.dynamic_partition(emit, x, partitions, node.integer("num_partitions", 1))
 
 
-@handles("DynamicStitch", "ParallelDynamicStitch", to="ScatterND")
+@handles("DynamicStitch", "ParallelDynamicStitch", to="ScatterND", differs="places that no index names are 0")
 def dynamic_stitch(node: Node, emit: AscendEmitter) -> Tensor:
     """DynamicStitch(indices..., x...): the slices of the tensors at their places; of several for one, the last."""
     tensors = node.take(2, max(len(node.inputs), 2))
@@ -33,8 +33,11 @@ def dynamic_stitch(node: Node, emit: AscendEmitter) -> Tensor:
     return partitioning.dynamic_stitch(emit, tensors[:half], tensors[half:])
 
 
-@handles("Unique", to="Unique")
-@handles("UniqueWithCounts", to="Unique")
+_NAN = "NaN differs from all values, also from itself"
+
+
+@handles("Unique", to="Unique", differs=_NAN)
+@handles("UniqueWithCounts", to="Unique", differs=_NAN)
 def unique(node: Node, emit: AscendEmitter) -> Results:
     """Unique(x | out_idx), UniqueWithCounts: values as they first appear, where each element's is, how often it is."""
     (x,) = node.take(1)
@@ -46,7 +49,7 @@ def unique(node: Node, emit: AscendEmitter) -> Results:
     return results if node.op_type == "UniqueWithCounts" else results[:2]
 
 
-@handles("UniqueExt2", "UniqueWithCountsExt2", to="Unique")
+@handles("UniqueExt2", "UniqueWithCountsExt2", to="Unique", differs=_NAN)
 def unique_along(node: Node, emit: AscendEmitter) -> Results:
     """UniqueExt2(x, axis | out_idx), UniqueWithCountsExt2: the same of slices along an axis."""
     x, axes = node.take(2)
