@@ -25,7 +25,7 @@ from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from onnx_sparse.benchmarking.benchmark import benchmark
+    from onnx_sparse.commands.benchmark import benchmark
     from onnx_sparse.commands.check import check
     from onnx_sparse.commands.convert import convert
     from onnx_sparse.commands.inspect import inspect
@@ -71,7 +71,7 @@ __all__ = [
 _HOMES = {
     "InferenceSession": "sessions.runtime",
     "StatefulSession": "sessions.stateful",
-    "benchmark": "benchmarking.benchmark",
+    "benchmark": "commands.benchmark",
     "canonicalize": "models.canonical",
     "check": "commands.check",
     "convert": "commands.convert",

@@ -21,6 +21,7 @@ from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.sessions.runtime import InferenceSession
+from onnx_sparse.settings import Backend
 
 #: A part of a table.
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -94,7 +95,7 @@ class Scorer:
         keep: Sequence[str] = (),
         outputs: Sequence[str] | None = None,
         threads: int = 1,
-        backend: str = "auto",
+        backend: Backend = "auto",
         mapping: Mapping[str, Mapping[str, str]] | None = None,
         check_rows: bool = True,
     ) -> None:

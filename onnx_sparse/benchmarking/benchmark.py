@@ -16,6 +16,7 @@ from onnx_sparse.converters.sources import source_of
 from onnx_sparse.html import html_table, text
 from onnx_sparse.models.model_files import file_of
 from onnx_sparse.rows.columns import Array
+from onnx_sparse.settings import Backend
 
 if TYPE_CHECKING:
     from onnx_sparse.models.model_files import ModelSource
@@ -100,7 +101,7 @@ def benchmark(
     batch_sizes: Sequence[int] | None = None,
     threads: Sequence[int] | None = None,
     seconds: float = 0.5,
-    backend: str = "auto",
+    backend: Backend = "auto",
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Benchmark:

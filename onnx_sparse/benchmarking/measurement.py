@@ -23,6 +23,7 @@ from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
 from onnx_sparse.models.model_files import read_light_model
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.states import states_of
+from onnx_sparse.settings import Backend
 
 #: What the model is called in results.
 MODEL = "onnx_sparse"
@@ -49,7 +50,7 @@ class Task:
     """
 
     model: str
-    backend: str
+    backend: Backend
     source: str | None
     origin: str
     threads: int

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnx_sparse.rows.columns import Array
+from onnx_sparse.settings import Backend
 
 #: What ONNX Runtime appends to the name of a node.
 _SUFFIX = "_kernel_time"
@@ -34,7 +35,7 @@ class OperatorTime:
 
 
 def profile(
-    model: str, feeds: Mapping[str, Array], *, backend: str = "auto", threads: int = 0, runs: int = 50
+    model: str, feeds: Mapping[str, Array], *, backend: Backend = "auto", threads: int = 0, runs: int = 50
 ) -> tuple[list[OperatorTime], dict[str, float]]:
     """Run a model with ONNX Runtime's profile, whose clock counts microseconds: many runs are needed.
 

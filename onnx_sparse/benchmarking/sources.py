@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_sparse.converters.errors import ConversionError, require
 from onnx_sparse.rows.columns import Array
+from onnx_sparse.settings import Backend
 
 Run = Callable[[Mapping[str, Array]], object]
 
@@ -86,7 +87,7 @@ def _onnx(path: str, threads: int) -> tuple[list[str], Run]:
     return names, lambda feeds: session.run(None, dict(feeds))
 
 
-def open_model(path: str, threads: int, backend: str) -> Any:
+def open_model(path: str, threads: int, backend: Backend) -> Any:
     """A session of a model that uses so many threads."""
     import onnxruntime
 

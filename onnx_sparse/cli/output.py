@@ -229,11 +229,23 @@ def _shorten(cells: list[list[str]], position: int, columns: Sequence[str], widt
 
 
 @contextmanager
-def progress(first: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """Show on stderr what is being done; the yielded function changes the text.
+def progress(first: str, tell: Progress | None = None, *, quiet: bool = False) -> Iterator[Progress]:
+    """Show on stderr what is being done; the yielded function changes the text, and tells it to `tell`.
 
     On a terminal with its seconds; elsewhere, as in a log, a line for each stage of a command that takes some seconds.
     """
+    with _shown(first, quiet=quiet) as show:
+
+        def both(stage: str) -> None:
+            if tell is not None:
+                tell(stage)
+            show(stage)
+
+        yield both
+
+
+@contextmanager
+def _shown(first: str, *, quiet: bool) -> Iterator[Progress]:
     if quiet:
         yield lambda _stage: None
     elif sys.stderr.isatty():

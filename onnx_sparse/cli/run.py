@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
-from onnx_sparse.cli.arguments import add_inputs
 from onnx_sparse.errors import CommandError, UsageError, printable
+from onnx_sparse.settings import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +56,9 @@ _PREVIEW_WIDTH = 60
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
-    add_inputs(parser, "-i", "--input", help="one or all inputs; repeatable")
-    add_inputs(parser, "--then", help="for a model with states: one more step on these inputs; repeatable")
+    more: dict[str, Any] = {"action": "append", "default": [], "metavar": "FILE.npz|NAME=FILE|NAME=JSON"}
+    parser.add_argument("-i", "--input", help="one or all inputs; repeatable", **more)
+    parser.add_argument("--then", help="for a model with states: one more step on these inputs; repeatable", **more)
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="save the outputs")
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
@@ -107,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(
-    path: Path, steps: Sequence[dict[str, Array]], states: Sequence[State], backend: str
+    path: Path, steps: Sequence[dict[str, Array]], states: Sequence[State], backend: Backend
 ) -> tuple[dict[str, Any], float]:
     """The outputs by name, and the seconds that the runs took."""
     import onnxruntime

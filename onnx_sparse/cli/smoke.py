@@ -10,9 +10,10 @@ import json
 import sys
 
 from onnx_sparse.native.settings import library_settings
+from onnx_sparse.settings import Backend
 
 
-def main(backend: str) -> None:
+def main(backend: Backend) -> None:
     """Run `SegmentSum` of 1, 2, 4 with segments 0, 0, 1, and write the backend's settings as JSON.
 
     Raises:
@@ -51,4 +52,4 @@ def main(backend: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main("python" if sys.argv[1] == "python" else "native")

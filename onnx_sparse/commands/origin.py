@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.commands import Progress
-from onnx_sparse.errors import CommandError, UsageError
+from onnx_sparse.errors import CommandError
 
 if TYPE_CHECKING:
     from onnx_sparse.reports.pictures import Picture
@@ -78,8 +78,6 @@ def with_source(model: Path, source: Path, options: Mapping[str, Any], progress:
         made = Origin(source, source_of(source), options=options)
     except ConversionError as error:
         raise CommandError(error) from error
-    if options and made.origin != "tensorflow":
-        raise UsageError(f"{', '.join(options)}: only a SavedModel has that")
     progress(f"reading {source}")
     loaded = loaded_source(made.origin, source, options)
     made.picture = picture_of_source(made, loaded)

@@ -2,48 +2,77 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from onnx_sparse.commands.compared import ComparedSettings
 from onnx_sparse.commands.errors import raised
-from onnx_sparse.reports.report import Report
+from onnx_sparse.settings import FilePath, function_of, option
 
 if TYPE_CHECKING:
-    from onnx_sparse.models.model_files import ModelSource
+    from onnx_sparse.reports.report import Report
 
 
-def report(
-    model: ModelSource,
-    source: str | os.PathLike[str] | None = None,
-    *,
-    source_options: Mapping[str, Any] | None = None,
-    rows: Mapping[str, Any] | None = None,
-    times: bool = True,
-    progress: Callable[[str], None] | None = None,
-) -> Report:
+@dataclass(frozen=True)
+class ReportSettings(ComparedSettings):
+    """What `report` is asked for: the arguments of `onnx_sparse.report`, and the options of the command."""
+
+    _: KW_ONLY
+    output: FilePath | None = field(
+        default=None, metadata=option("the page to write", "OUT.html", short="-o", required=True)
+    )
+    times: bool = field(default=True, metadata=option("do not run the model", flag="--no-times"))
+
+    def check(self) -> None:
+        """Refuse what can be refused before anything runs.
+
+        Raises:
+            CommandError: A file cannot be written, or is not there.
+            UsageError: The source has no such options.
+        """
+        from onnx_sparse.files.new_file import check_writable
+
+        if self.output is not None:
+            check_writable(Path(self.output), keep=self.files())
+        self.check_source()
+
+
+def reported(settings: ReportSettings) -> Report:
+    """The page that settings ask for; it is also written if they name a file.
+
+    Raises:
+        CommandError: A file cannot be read or written.
+    """
+    from onnx_sparse.commands.model_report import gather, write
+    from onnx_sparse.commands.origin import with_source
+    from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.models.model_files import file_of
+
+    with file_of(settings.model) as path:
+        settings.tell(f"reading {settings.name}")
+        rows = settings.feeds(load_model(path)) if settings.rows else None
+        source = settings.source
+        made = None if source is None else with_source(path, Path(source), settings.load_options(), settings.tell)
+        found = gather(path, made, rows=rows, times=settings.times, progress=settings.tell)
+    if settings.output is not None:
+        write(found, Path(settings.output))
+    return found
+
+
+@function_of(ReportSettings)
+def report(settings: ReportSettings) -> Report:
     """A page about a model, as `onnx-sparse report` writes it: `save` it, or let a notebook show it.
 
         onnx_sparse.report("model.onnx", "saved_model").save("report.html")
 
-    Args:
-        model: A path, ModelProto, bytes or onnx_ir.Model.
-        source: The file or folder that it was converted from: then the page also has its graph, compares the answers
-            of both, and times both, as far as the package that runs it is installed.
-        source_options: What chooses a graph of a source of TensorFlow: `signature`, `tag`, `inputs`, `outputs`.
-        rows: The inputs of a run to be timed; drawn when omitted.
-        times: Whether to run the model.
-        progress: Called with what is being done.
+    With a source, the page also has its graph, compares the answers of both, and times both, as far as the package that
+    runs it is installed.
 
     Raises:
-        ConversionError: A file cannot be read.
+        ConversionError: A file cannot be read or written.
+        ValueError: Arguments make no sense together.
     """
-    from onnx_sparse.commands.model_report import gather
-    from onnx_sparse.commands.origin import with_source
-    from onnx_sparse.models.model_files import file_of
-
-    tell = progress or (lambda stage: None)
-    with raised(), file_of(model) as path:
-        made = None if source is None else with_source(path, Path(source), source_options or {}, tell)
-        return gather(path, made, rows=rows, times=times, progress=tell)
+    with raised(ReportSettings):
+        settings.check()
+        return reported(settings)

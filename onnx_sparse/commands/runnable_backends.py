@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Final
 
 from onnx import ModelProto
 
@@ -12,10 +13,11 @@ from onnx_sparse.models.canonical import canonical_gaps
 from onnx_sparse.models.graphs import all_nodes, element_types, graphs
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import HALF_FLOATS
+from onnx_sparse.settings import Backend
 
-NATIVE = "native"
+NATIVE: Final = "native"
 PLAIN_NATIVE = "native_plain_session"
-PYTHON = "python"
+PYTHON: Final = "python"
 PLAIN_PYTHON = "python_plain_session"
 PORTABLE = "function_bodies"
 
@@ -39,7 +41,7 @@ def native_library() -> str | None:
         return None
 
 
-def chosen_backend(asked: str) -> str:
+def chosen_backend(asked: Backend) -> Backend:
     """The backend that a session uses: `auto` is the native one where there is a library."""
     if asked != "auto":
         return asked

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
+import functools
 import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from onnx_sparse.commands import Progress
-from onnx_sparse.commands.named_values import named_values
 from onnx_sparse.errors import CommandError, UsageError, printable
 from onnx_sparse.installation import install_command
+from onnx_sparse.settings import Backend, FilePath, option, positive
+from onnx_sparse.version import __version__
 
 if TYPE_CHECKING:
     from onnx_sparse.arrow import Scorer
@@ -29,6 +31,153 @@ _EXTRAS = {"pyarrow": "score", "ray": "ray", "pyspark": "spark"}
 #: Rows of the first file that are tried together and alone.
 _TRIED = 8
 _LOG = logging.getLogger("onnx_sparse.score")
+#: Why files that are there are not both kept and replaced.
+_ONE_OF = "one keeps the files that the other replaces"
+
+
+def _most_bad_rows(text: str) -> str:
+    """A number of rows, or of a hundred, as it is."""
+    try:
+        number = float(text.removesuffix("%")) if text.endswith("%") else int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a number of rows nor a percentage, as 0.1%") from None
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{text} is not from 0 on")
+    return text
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """What `score` is asked for: the arguments of `onnx_sparse.score`, and the options of `onnx-sparse score`."""
+
+    model: FilePath = field(metadata=option("an ONNX file", "MODEL", position=True))
+    rows: FilePath | Sequence[FilePath] = field(
+        metadata=option("a file, a folder of them, or a pattern in quotes", "ROWS", position=True, parse=str)
+    )
+    output: FilePath = field(
+        metadata=option("the folder for the scores; a file if it ends in .parquet", "OUT", short="-o", parse=str)
+    )
+    _: KW_ONLY
+    columns: Mapping[str, str] | None = field(
+        default=None, metadata=option("the column of a feature", "FEATURE=COLUMN")
+    )
+    keep: Sequence[str] = field(default=(), metadata=option("a column to keep; repeatable", "COLUMN"))
+    column_types: Mapping[str, str] | None = field(
+        default=None,
+        metadata=option(
+            "the type of a kept column of CSV, JSON lines or folders, such as int64; CSV and folders default to text",
+            "COLUMN=TYPE",
+            flag="--column-type",
+        ),
+    )
+    csv_delimiter: str = field(default=",", metadata=option("the separator of cells in CSV", "C"))
+    outputs: Sequence[str] | None = field(
+        default=None, metadata=option("an output; all when omitted; repeatable", "NAME")
+    )
+    partition_by: Sequence[str] = field(
+        default=(),
+        metadata=option("write OUT/COLUMN=value/..., a folder for each value of a kept column; repeatable", "COLUMN"),
+    )
+    engine: Literal["local", "ray", "spark"] = field(
+        default="local", metadata=option("what runs the workers (default: local)")
+    )
+    workers: int = field(default=1, metadata=option("how many processes (default: 1)", "N", least=1, parse=positive))
+    batch_rows: int = field(
+        default=25_000, metadata=option("the most rows of a batch (default: 25000)", "N", least=1, parse=positive)
+    )
+    dependent_rows: Literal["refuse", "alone", "batch"] = field(
+        default="refuse",
+        metadata=option(
+            "for a model whose answers change with the other rows of a batch. alone: run it on each row by itself; "
+            "batch: run it on the batches of the files (default: refuse)"
+        ),
+    )
+    on_bad_row: Literal["fail", "skip"] = field(
+        default="fail",
+        metadata=option("skip: rows that do not fit are written to OUT/_bad, with the reason (default: fail)"),
+    )
+    max_bad_rows: int | str | None = field(
+        default=None,
+        metadata=option(
+            "skip bad rows, and fail (a shell's status is 3) if there are more than N of them, or more than P percent",
+            "N|P%",
+            parse=_most_bad_rows,
+        ),
+    )
+    resume: bool = field(default=False, metadata=option("keep files of scores that are up to date", alone=_ONE_OF))
+    overwrite: bool = field(default=False, metadata=option("replace files of scores", alone=_ONE_OF))
+    backend: Backend = field(default="auto", metadata=option("which kernels run"))
+
+    @property
+    def paths(self) -> list[str]:
+        """The files, folders and patterns of rows."""
+        rows = [self.rows] if isinstance(self.rows, (str, os.PathLike)) else self.rows
+        return [os.fspath(path) for path in rows]
+
+    @property
+    def skips(self) -> bool:
+        """Whether bad rows are skipped."""
+        return self.on_bad_row == "skip" or self.max_bad_rows is not None
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns that are kept: also those for folders."""
+        return tuple(dict.fromkeys([*self.keep, *self.partition_by]))
+
+    def decisive(self) -> dict[str, Any]:
+        """What the scores depend on, but for the files and ONNX Runtime."""
+        names = ("outputs", "csv_delimiter", "batch_rows", "dependent_rows", "backend", "partition_by")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "on_bad_row": "skip" if self.skips else "fail",
+            "columns": [f"{name}={column}" for name, column in (self.columns or {}).items()],
+            "column_type": [f"{column}={kind}" for column, kind in (self.column_types or {}).items()],
+            "keep": self.kept,
+            "onnx_sparse": __version__,
+        }
+
+    def too_many_bad(self, scored: Scored) -> str | None:
+        """What is said if more rows could not be scored than are allowed."""
+        if self.max_bad_rows is None:
+            return None
+        text = _most_bad_rows(str(self.max_bad_rows))
+        limit = scored["rows"] * float(text[:-1]) / 100 if text.endswith("%") else int(text)
+        if scored["bad"] <= limit:
+            return None
+        most = f"{float(text[:-1]):g}%" if text.endswith("%") else f"{limit:,}"
+        return (
+            f"{scored['bad']:,} of {scored['rows']:,} rows could not be scored, more than --max-bad-rows {most}; "
+            f"see {scored['bad_rows']}"
+        )
+
+
+class ScoredFile(TypedDict):
+    """A file of scores: the file of its rows, and how many rows and bad rows that has."""
+
+    rows: str
+    scores: str
+    count: int
+    bad: int
+
+
+class FailedFile(TypedDict):
+    """A file of rows that could not be read, and why."""
+
+    rows: str
+    error: str
+
+
+class Scored(TypedDict):
+    """What `score` has done, as `--json` says it; `rows_depend` is why rows depend on each other, if they do."""
+
+    rows_depend: str | None
+    bad_rows: str
+    files: list[ScoredFile]
+    failed: list[FailedFile]
+    skipped: list[str]
+    rows: int
+    bad: int
+    seconds: float
 
 
 class Watch:
@@ -42,8 +191,8 @@ class Watch:
         return nullcontext(lambda rows, files: None)
 
 
-def score_files(arguments: argparse.Namespace, doing: Progress, watch: Watch | None = None) -> dict[str, Any]:
-    """Score the files that arguments ask for; returns what `--json` says.
+def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, watch: Watch | None = None) -> Scored:
+    """Score the files that settings ask for.
 
     Raises:
         CommandError: Nothing can be scored. Files that cannot be read are in what is returned.
@@ -54,24 +203,23 @@ def score_files(arguments: argparse.Namespace, doing: Progress, watch: Watch | N
         from onnx_sparse.scoring.places import place_of
         from onnx_sparse.sessions.ort_errors import ort_message
 
-        score_all = _engine(arguments.engine)
+        score_all = _engine(settings.engine)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRAS:
             raise
-        what = "score" if package == "pyarrow" else f"score --engine {arguments.engine}"
+        what = "score" if package == "pyarrow" else f"--engine {settings.engine}"
         raise CommandError(f"{what} needs {package}: {install_command(_EXTRAS[package])}") from None
-    columns = named_values(arguments.columns, "FEATURE=COLUMN", "--columns")
-    model = _model_digest(arguments.model)
-    out = place_of(arguments.output)
+    columns, path, out = dict(settings.columns or {}), Path(settings.model), place_of(os.fspath(settings.output))
+    model = _model_digest(path)
     watch = watch or Watch()
-    jobs = _jobs(arguments, out, model, watch)
+    jobs = _jobs(settings, out, model, watch)
     if not out.store and not _is_file(out):
         Path(out.path).mkdir(parents=True, exist_ok=True)
-    left = [job for job in jobs if not (arguments.resume and job.is_done())]
+    left = [job for job in jobs if not (settings.resume and job.is_done())]
     # Also where nothing is written any more.
     remove_all_abandoned(Path(job.target.path) for job in jobs if not job.target.store)
-    if not (arguments.resume or arguments.overwrite):
+    if not (settings.resume or settings.overwrite):
         existing = next((job for job in left if job.exists()), None)
         if existing is not None:
             bad = existing.first_bad()
@@ -80,11 +228,11 @@ def score_files(arguments: argparse.Namespace, doing: Progress, watch: Watch | N
                 "--overwrite replaces it"
             )
     scorer = Scorer(
-        arguments.model,
+        path,
         columns=columns,
-        keep=_kept(arguments),
-        outputs=arguments.outputs,
-        backend=arguments.backend,
+        keep=settings.kept,
+        outputs=settings.outputs,
+        backend=settings.backend,
         check_rows=False,
     )
     try:
@@ -92,32 +240,33 @@ def score_files(arguments: argparse.Namespace, doing: Progress, watch: Watch | N
     except ValueError as error:
         raise CommandError(str(error)) from None
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        raise CommandError(f"{arguments.model} does not load: {ort_message(error)}") from error
+        raise CommandError(f"{path} does not load: {ort_message(error)}") from error
     if unknown := [name for name in columns if name not in known]:
         raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
     depends = _dependence(scorer, left)
-    if depends is not None and arguments.dependent_rows == "refuse":
+    if depends is not None and settings.dependent_rows == "refuse":
         raise CommandError(
             f"{depends}, so the scores would change with --batch-rows and with how files are split; --dependent-rows "
             "alone runs the model on each row by itself, --dependent-rows batch on batches as they come"
         )
     bad_folder = (out.parent if _is_file(out) else out) / "_bad"
-    return {"rows_depend": depends, "bad_rows": str(bad_folder)} | _describe(
-        jobs, left, lambda tell: score_all(scorer, left, arguments.workers, tell), doing, watch
-    )
+    run = functools.partial(score_all, scorer, left, settings.workers)
+    return _scored(depends, str(bad_folder), jobs, left, run, doing, watch)
 
 
-def _describe(
+def _scored(
+    depends: str | None,
+    bad_folder: str,
     jobs: Sequence[Job],
     left: Sequence[Job],
     score_all: Callable[[Callable[[int], None]], Iterator[tuple[Job, Outcome]]],
     doing: Progress,
     watch: Watch,
-) -> dict[str, Any]:
+) -> Scored:
     """Score the files, and say what became of each."""
     begun = time.monotonic()
-    files: list[dict[str, Any]] = []
-    failed: list[dict[str, str]] = []
+    files: list[ScoredFile] = []
+    failed: list[FailedFile] = []
     doing(f"scoring, 0 of {len(left)} files done")
     with watch.rows([job.source for job in left]) as show:
 
@@ -134,6 +283,8 @@ def _describe(
             doing(f"scoring, {len(files)} of {len(left)} files done")
     scored = {id(job) for job in left}
     return {
+        "rows_depend": depends,
+        "bad_rows": bad_folder,
         "files": files,
         "failed": failed,
         "skipped": [str(job.target) for job in jobs if id(job) not in scored],
@@ -192,16 +343,12 @@ def _engine(name: str) -> Callable[..., Iterator[tuple[Job, Outcome]]]:
     return score_all
 
 
-def _kept(arguments: argparse.Namespace) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*arguments.keep, *arguments.partition_by]))
-
-
 def _is_file(out: Place) -> bool:
     """Whether OUT is a file, not a folder of files."""
     return out.path.lower().endswith(".parquet") and not out.is_folder()
 
 
-def _jobs(arguments: argparse.Namespace, out: Place, model: str, watch: Watch) -> list[Job]:
+def _jobs(settings: ScoreSettings, out: Place, model: str, watch: Watch) -> list[Job]:
     import json
 
     import onnxruntime
@@ -209,25 +356,21 @@ def _jobs(arguments: argparse.Namespace, out: Place, model: str, watch: Watch) -
     from onnx_sparse.scoring.row_files import kind_of
     from onnx_sparse.scoring.row_sources import sources_of
     from onnx_sparse.scoring.score_file import Job
-    from onnx_sparse.version import __version__
 
-    if len(arguments.csv_delimiter) != 1:
-        raise UsageError(f"--csv-delimiter {arguments.csv_delimiter!r} is not one character")
-    sources, foreign = sources_of(arguments.rows, lambda name: bool(kind_of(name)), out)
+    if len(settings.csv_delimiter) != 1:
+        raise UsageError(f"--csv-delimiter {settings.csv_delimiter!r} is not one character")
+    sources, foreign = sources_of(settings.paths, lambda name: bool(kind_of(name)), out)
     if foreign:
         names = f"{foreign[0]}" + f" and {len(foreign) - 1} more" * (len(foreign) > 1)
         watch.note(f"passed over what holds no rows: {printable(names)}")
-    if _is_file(out) and (len(sources) > 1 or arguments.partition_by):
-        what = "--partition-by makes folders" if arguments.partition_by else f"there are {len(sources)} files of rows"
+    if _is_file(out) and (len(sources) > 1 or settings.partition_by):
+        what = "--partition-by makes folders" if settings.partition_by else f"there are {len(sources)} files of rows"
         raise UsageError(f"{out} is one file, and {what}; give a folder")
-    decisive = ("columns", "outputs", "on_bad_row", "column_type", "csv_delimiter", "batch_rows", "dependent_rows")
-    options = {name: getattr(arguments, name) for name in (*decisive, "backend", "partition_by")}
-    versions = {"model": model, "onnx_sparse": __version__, "onnxruntime": onnxruntime.__version__}
-    given = json.dumps({**options, "keep": _kept(arguments), **versions}, sort_keys=True)
-    asked = _asked_types(arguments)
+    given = json.dumps({**settings.decisive(), "model": model, "onnxruntime": onnxruntime.__version__}, sort_keys=True)
+    asked = _asked_types(settings)
     jobs: dict[Place, Job] = {}
     for source in sources:
-        target, bad = _targets(source, out, partitioned=bool(arguments.partition_by))
+        target, bad = _targets(source, out, partitioned=bool(settings.partition_by))
         if target in jobs:
             raise UsageError(f"{jobs[target].source} and {source} would both become {target}")
         if _is_same(source.place, target):
@@ -237,24 +380,24 @@ def _jobs(arguments: argparse.Namespace, out: Place, model: str, watch: Watch) -
             target,
             given,
             bad,
-            arguments.on_bad_row == "skip",
-            arguments.batch_rows,
-            _kept(arguments),
+            settings.skips,
+            settings.batch_rows,
+            settings.kept,
             asked,
-            arguments.csv_delimiter,
-            tuple(arguments.partition_by),
-            arguments.dependent_rows == "alone",
+            settings.csv_delimiter,
+            tuple(settings.partition_by),
+            settings.dependent_rows == "alone",
         )
     return list(jobs.values())
 
 
-def _asked_types(arguments: argparse.Namespace) -> dict[str, Any]:
+def _asked_types(settings: ScoreSettings) -> dict[str, Any]:
     import pyarrow as pa
 
     found = {}
-    for name, text in named_values(arguments.column_type, "COLUMN=TYPE", "--column-type").items():
-        if name not in _kept(arguments):
-            raise UsageError(f"--column-type {name}={text}: the column is not kept; --keep {name} keeps it")
+    for name, text in (settings.column_types or {}).items():
+        if name not in settings.kept:
+            raise UsageError(f"--column-type {name}={text}: the column is not kept; --keep={name} keeps it")
         try:
             found[name] = pa.type_for_alias(text)
         except ValueError:

@@ -17,95 +17,52 @@ from onnx_sparse.schemas.validation import KernelError
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_SUM)
 def quantized_embedding_segments_sum(*inputs: Any, **attributes: Any) -> Array:
     """Weighted sums of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsSum."""
-    return _by_segment(Entries.sums, *inputs, **attributes)
+    return _reduced(segment_entries, Entries.sums, *inputs, **attributes)
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_MEAN)
 def quantized_embedding_segments_mean(*inputs: Any, **attributes: Any) -> Array:
     """Weighted averages of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsMean."""
-    return _by_segment(Entries.means, *inputs, **attributes)
+    return _reduced(segment_entries, Entries.means, *inputs, **attributes)
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_SEGMENTS_SQRT_N)
 def quantized_embedding_segments_sqrt_n(*inputs: Any, **attributes: Any) -> Array:
     """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingSegmentsSqrtN."""
-    return _by_segment(Entries.scaled_sums, *inputs, **attributes)
+    return _reduced(segment_entries, Entries.scaled_sums, *inputs, **attributes)
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SUM)
 def quantized_embedding_bag_offsets_sum(*inputs: Any, **attributes: Any) -> Array:
     """Weighted sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSum."""
-    return _by_bag(Entries.sums, *inputs, **attributes)
+    return _reduced(bag_entries, Entries.sums, *inputs, **attributes)
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_MEAN)
 def quantized_embedding_bag_offsets_mean(*inputs: Any, **attributes: Any) -> Array:
     """Weighted averages of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsMean."""
-    return _by_bag(Entries.means, *inputs, **attributes)
+    return _reduced(bag_entries, Entries.means, *inputs, **attributes)
 
 
 @implements(quantized_embedding.QUANTIZED_EMBEDDING_BAG_OFFSETS_SQRT_N)
 def quantized_embedding_bag_offsets_sqrt_n(*inputs: Any, **attributes: Any) -> Array:
     """Scaled sums of looked-up rows; see the semantics of QuantizedEmbeddingBagOffsetsSqrtN."""
-    return _by_bag(Entries.scaled_sums, *inputs, **attributes)
+    return _reduced(bag_entries, Entries.scaled_sums, *inputs, **attributes)
 
 
-def _by_segment(
-    reduced: Callable[[Entries], Array],
+def _reduced(
+    entries_of: Callable[..., Entries],
+    reduce: Callable[[Entries], Array],
     emb_table: Array,
     scale_bias: Array,
-    indices: Array,
-    segment_ids: Array,
-    num_segments: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    *,
+    *inputs: Any,
     bits: str = "8",
-    segment_ids_order: str = "sorted",
-    negative_indices: str = "error",
+    **attributes: Any,
 ) -> Array:
-    """The looked-up rows, reduced by segment in float32 and rounded once."""
+    """The looked-up rows, reduced by segment or bag in float32 and rounded once."""
     table = _QuantizedTable(emb_table, scale_bias, bits)
-    entries = segment_entries(
-        table.output_rows(),
-        indices,
-        segment_ids,
-        num_segments,
-        default_index,
-        per_sample_weights,
-        segment_ids_order=segment_ids_order,
-        negative_indices=negative_indices,
-    )
-    return reduced(table.dequantized(entries)).astype(scale_bias.dtype)
-
-
-def _by_bag(
-    reduced: Callable[[Entries], Array],
-    emb_table: Array,
-    scale_bias: Array,
-    indices: Array,
-    offsets: Array,
-    default_index: Array | None = None,
-    per_sample_weights: Array | None = None,
-    padding_index: Array | None = None,
-    *,
-    bits: str = "8",
-    include_last_offset: str = "false",
-    negative_indices: str = "error",
-) -> Array:
-    """The looked-up rows, reduced by bag in float32 and rounded once."""
-    table = _QuantizedTable(emb_table, scale_bias, bits)
-    entries = bag_entries(
-        table.output_rows(),
-        indices,
-        offsets,
-        default_index,
-        per_sample_weights,
-        padding_index,
-        include_last_offset=include_last_offset,
-        negative_indices=negative_indices,
-    )
-    return reduced(table.dequantized(entries)).astype(scale_bias.dtype)
+    entries = entries_of(table.output_rows(), *inputs, **attributes)
+    return reduce(table.dequantized(entries)).astype(scale_bias.dtype)
 
 
 class _QuantizedTable:

@@ -18,9 +18,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol
 
-# ONNX Runtime reports its use from each worker unless this is 1 before the import, as for the command line.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.files.new_file import remove_all_abandoned
 from onnx_sparse.scoring.local_engine import AHEAD, INTERVAL, Outcome, outcome_of
@@ -30,6 +27,22 @@ from onnx_sparse.scoring.score_file import Job
 
 #: How often a file is tried whose worker dies: Spark's own default. It may be the file that ends its workers.
 ATTEMPTS = 4
+
+
+#: For workers: ONNX Runtime reports its use from each unless this is 1 before it is imported, as in the command line.
+WORKER_ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": os.environ.get("ORT_DISABLE_TELEMETRY", "1")}
+
+
+@contextlib.contextmanager
+def environment(**defaults: str) -> Iterator[None]:
+    """Variables that an engine reads while it starts and runs, as far as the caller has not set them."""
+    missing = [name for name in defaults if name not in os.environ]
+    os.environ.update({name: defaults[name] for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
 
 
 class Engine(Protocol):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import pickle
 import sys
 import tempfile
@@ -27,7 +26,15 @@ from onnx_sparse.errors import CommandError
 from onnx_sparse.files.termination import termination_raised
 from onnx_sparse.scoring.local_engine import WORKER_ENDED, Outcome
 from onnx_sparse.scoring.places import Place
-from onnx_sparse.scoring.remote_engine import ATTEMPTS, attempt, gist, score_on, signals_kept
+from onnx_sparse.scoring.remote_engine import (
+    ATTEMPTS,
+    WORKER_ENVIRONMENT,
+    attempt,
+    environment,
+    gist,
+    score_on,
+    signals_kept,
+)
 from onnx_sparse.scoring.score_file import Job
 
 _SETTINGS = {"spark.app.name": "onnx-sparse score", "spark.ui.enabled": "false", "spark.log.level": "OFF"}
@@ -39,21 +46,22 @@ def score_all(
     """As `scoring.score_all`; rows are counted when a file is done, because Spark tells no sooner."""
     if not jobs:
         return
-    with termination_raised(), _started(workers) as context:
+    here = {"MASTER": f"local[{workers},{ATTEMPTS}]", "PYSPARK_PYTHON": sys.executable}  # what Spark asks last
+    with termination_raised(), environment(**here), _started() as context:
         yield from score_on(_Spark(context, scorer), jobs, workers, tell)
 
 
 @contextlib.contextmanager
-def _started(workers: int) -> Iterator[SparkContext]:
-    os.environ.setdefault("MASTER", f"local[{workers},{ATTEMPTS}]")  # what Spark asks last
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def _started() -> Iterator[SparkContext]:
     settings = SparkConf(loadDefaults=False).setAll(list(_SETTINGS.items()))
     with tempfile.TemporaryFile() as log:  # Spark greets on stderr before it reads what to log
         try:
             with signals_kept(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # of a pandas that is not used here
                 gateway = launch_gateway(settings, {"stderr": log, "stdout": log})
-                context = SparkContext(conf=SparkConf(_jvm=gateway.jvm), gateway=gateway)
+                context = SparkContext(
+                    environment=WORKER_ENVIRONMENT, conf=SparkConf(_jvm=gateway.jvm), gateway=gateway
+                )
         except (Py4JError, PySparkException, OSError, ValueError) as error:
             log.seek(0)
             reason = gist(log.read().decode(errors="replace")) or gist(error)

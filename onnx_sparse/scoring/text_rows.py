@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -113,9 +114,8 @@ def _shown(text: str) -> str:
 
 def csv_rows(file: BinaryIO, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
     """The rows of a CSV file: the first has the names of the columns; cells are texts, and lists are JSON."""
-    csv.field_size_limit(_LONGEST_CELL)
     lines = _Lines(io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline=""))
-    reader = csv.reader(lines, strict=True, delimiter=wanted.delimiter)
+    reader = _LongCells(csv.reader(lines, strict=True, delimiter=wanted.delimiter))
     header = next((row for row in _cells(reader) if row), None)
     names = wanted.columns if header is None else [name if _is_text(name) else _shown(name) for name in header]
     places = {name: [place for place, other in enumerate(names) if other == name] for name in wanted.columns}
@@ -170,6 +170,26 @@ class _Lines:
     def since(self, begin: int) -> str:
         """The lines of a row that has several: a quotation mark may have been lost, and rows with it."""
         return f", lines {begin} to {self.number}," if self.number > begin else ""
+
+
+class _LongCells:
+    """Rows with cells of any length. Python has one limit for all readers of a process, which stays the caller's."""
+
+    _limit = threading.Lock()
+
+    def __init__(self, rows: Iterator[list[str]]) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> _LongCells:
+        return self
+
+    def __next__(self) -> list[str]:
+        with self._limit:
+            before = csv.field_size_limit(_LONGEST_CELL)
+            try:
+                return next(self._rows)
+            finally:
+                csv.field_size_limit(before)
 
 
 def _cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:

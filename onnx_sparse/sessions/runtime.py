@@ -30,6 +30,7 @@ from onnx_sparse.sessions.binding import Binding
 from onnx_sparse.sessions.model_sources import data_folder, session_source, without_functions
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
 from onnx_sparse.sessions.start_errors import config_entry, errors_explained
+from onnx_sparse.settings import Backend
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -76,7 +77,7 @@ def available_backends() -> tuple[str, ...]:
     return BACKENDS
 
 
-def register(session_options: ort.SessionOptions, backend: str = "auto") -> None:
+def register(session_options: ort.SessionOptions, backend: Backend = "auto") -> None:
     """Make a backend's kernels known to sessions made with these options.
 
     For the Python backend this registers the library of onnxruntime-extensions, including its own operators; do not
@@ -98,7 +99,7 @@ def register(session_options: ort.SessionOptions, backend: str = "auto") -> None
     _register(session_options, backend)
 
 
-def _register(options: ort.SessionOptions, backend: str) -> None:
+def _register(options: ort.SessionOptions, backend: Backend) -> None:
     """As `register`; Python kernels then serve sessions of this class alone, unless others were declared before.
 
     Kernels that are declared for the domain itself come with onnxruntime-extensions, wherever else in the process its
@@ -123,7 +124,7 @@ def _register(options: ort.SessionOptions, backend: str) -> None:
         options.add_session_config_entry(_BACKEND_ENTRY, wanted)
 
 
-def session_options(backend: str = "auto") -> ort.SessionOptions:
+def session_options(backend: Backend = "auto") -> ort.SessionOptions:
     """New session options with a backend registered; see `register`."""
     options = ort.SessionOptions()
     register(options, backend)
@@ -197,7 +198,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         provider_options: Sequence[dict[Any, Any]] | None = None,
         *,
         model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
-        backend: str = "auto",
+        backend: Backend = "auto",
         random_access: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -481,7 +482,7 @@ def _opened_again(
     return kind(origin, None, providers, **options)
 
 
-def _resolve(backend: str) -> str:
+def _resolve(backend: Backend) -> str:
     if backend == "auto":
         chosen = available_backends()[0]
         if chosen != "native":

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from support.baskets import model
 from support.openvino_irs import IrBuilder
 
 import onnx_sparse
@@ -20,33 +21,9 @@ from onnx_sparse.cli import demo
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.schemas.features import Feature, write_features
 
-TEXT = """
-<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
-g (int64[n,2] items_i, int64[n] items_v, int64[2] items_s, int64[m] path_v, int32[r] path_r, float[b,2] box)
-  => (float[s,2] sums, float[q,2] paths, float[b,2] boxes)
-  <float[9,2] table = {0,0, 1,10, 2,20, 3,30, 4,40, 5,50, 6,60, 7,70, 8,80}, int64 zero = {0}>
-{
-  segments = Gather <axis = 1> (items_i, zero)
-  count = Gather (items_s, zero)
-  sums = onnx_sparse.EmbeddingSegmentsSum (table, items_v, segments, count)
-  offsets = Cast <to = 7> (path_r)
-  paths = onnx_sparse.EmbeddingBagOffsetsSum <include_last_offset = "true"> (table, path_v, offsets)
-  boxes = Identity (box)
-}"""
 RELU = '<ir_version: 10, opset_import: ["": 18]> g (float[n, 4] input) => (float[n, 4] y) {y = Relu(input)}'
-FEATURES = [
-    Feature("items", "sparse", {"indices": "items_i", "values": "items_v", "dense_shape": "items_s"}),
-    Feature("path", "ragged", {"values": "path_v", "row_splits": "path_r"}),
-    Feature("box", "dense", {"values": "box"}),
-]
 ROWS = {"items": [[3, 4], [], [8]], "path": [[1], [2, 3, 4], []], "box": [[1, 2], [3, 4], [5, 6]]}
 QUICK = ("--seconds", "0.01", "--threads", "1")
-
-
-def model() -> onnx.ModelProto:
-    made = onnx_sparse.canonicalize(onnx.parser.parse_model(TEXT))
-    write_features(made, FEATURES)
-    return made
 
 
 @pytest.fixture
@@ -202,9 +179,9 @@ def test_sources_run_in_their_own_programs(cli, tmp_path, package, make, program
 
 
 def test_a_signature_is_for_tensorflow(cli, path):
-    assert (
-        "source_options are for sources of TensorFlow" in cli("benchmark", path, "--source", path, "--tag", "x").error
-    )
+    assert cli("benchmark", path, "--source", path, "--tag", "x").error == "--tag: only a SavedModel has that"
+    with pytest.raises(ValueError, match="tag=: only a SavedModel has that"):
+        onnx_sparse.benchmark(path, path, tag="x")
 
 
 def test_a_source_that_refuses_the_rows_is_named(cli, path, tmp_path):

@@ -463,10 +463,10 @@ def _everything(terminal: int) -> bytes:
 def test_engines_that_are_not_installed(cli, model, folder, tmp_path, monkeypatch, engine, package):
     pq.write_table(rows(3), folder / "a.parquet")
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, f"onnx_sparse.cli.scoring_{engine}", raising=False)
+    monkeypatch.delitem(sys.modules, f"onnx_sparse.scoring.{engine}_engine", raising=False)
     result = cli("score", model, folder, "-o", tmp_path / "out", "--engine", engine)
     assert result.code == 1
-    assert result.error == f"score --engine {engine} needs {package}: {install_command(engine)}"
+    assert result.error == f"--engine {engine} needs {package}: {install_command(engine)}"
     assert not (tmp_path / "out").exists()
 
 

@@ -8,21 +8,20 @@ Exit 0: no graph ended the process or differed, and ONNX Runtime took each. What
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+from support.program import parser
 
 from drawing.engine import cases, examine
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m drawing", description=__doc__)
-    parser.add_argument("--case", default="", help="a part of `RULE of ANCHOR`; all when omitted")
-    parser.add_argument("--graphs", type=int, default=2000, help="how many graphs")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument(
+    parsed = parser(__doc__, "python -m drawing", graphs=2000, seed=0)
+    parsed.add_argument("--case", default="", help="a part of `RULE of ANCHOR`; all when omitted")
+    parsed.add_argument(
         "--show", action="store_true", help="show what was refused or had no judge, and what never fired"
     )
-    options = parser.parse_args()
+    options = parsed.parse_args()
     report = examine(options.case, options.seed, options.seed + options.graphs)
     for line in report.found:
         print(line)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from support.baskets import model
 from support.serving_client import Server, serving
-from test_batching import model
 
 import onnx_sparse
 from onnx_sparse.batching import run_joined

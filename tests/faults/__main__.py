@@ -8,20 +8,18 @@ Exit 0: no model ended the process, differed or was refused by ONNX Runtime. Wha
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+from support.program import parser
 
 from faults.examination import examine
 from faults.roads import ROADS
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
-    parser.add_argument("--road", choices=ROADS, action="append", help="the roads; all when omitted")
-    parser.add_argument("--models", type=int, default=10000, help="how many models in all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--show", action="store_true", help="show each bundle as it is examined")
-    options = parser.parse_args()
+    parsed = parser(__doc__, "python -m faults", models=10000, seed=0, show=False)
+    parsed.add_argument("--road", choices=ROADS, action="append", help="the roads; all when omitted")
+    options = parsed.parse_args()
     roads = options.road or [*ROADS]
     found = []
     for name in roads:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from onnx import ModelProto
 
-from faults.operations import Array, Body, Named, Numpy, Specs
+from faults.operations import Array, Body, Named, Numpy, Specs, named
 
 
 class OpenVino(Named):
@@ -18,14 +18,7 @@ class OpenVino(Named):
 
     without: ClassVar[frozenset[str]] = frozenset(("places of NaN", "strings", "unique", "backward slice from before"))
     propagates_nan = False
-    names: ClassVar[Mapping[str, str]] = {
-        "divide": "divide",
-        "maximum": "maximum",
-        "minimum": "minimum",
-        "sign": "sign",
-        "relu": "relu",
-        "clip": "clamp",
-    }
+    names: ClassVar[Mapping[str, str]] = named("divide maximum minimum sign relu", clip="clamp")
 
     def __init__(self) -> None:
         import openvino

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from onnx import ModelProto
 
-from faults.operations import Array, Body, Named, Specs
+from faults.operations import Array, Body, Named, Specs, named
 
 
 class TensorFlow(Named):
@@ -17,20 +17,13 @@ class TensorFlow(Named):
 
     without: ClassVar[frozenset[str]] = frozenset(("recurrent", "places of NaN", "far places"))
     propagates_nan = True
-    names: ClassVar[Mapping[str, str]] = {
-        "constant": "constant",
-        "maximum": "maximum",
-        "minimum": "minimum",
-        "sign": "sign",
-        "transpose": "transpose",
-        "matmul": "matmul",
-        "einsum": "einsum",
-        "split": "split",
-        "relu": "nn.relu",
-        "clip": "clip_by_value",
-        "places": "where",
-        "distinct": "unique_with_counts",
-    }
+    names: ClassVar[Mapping[str, str]] = named(
+        "constant maximum minimum sign transpose matmul einsum split",
+        relu="nn.relu",
+        clip="clip_by_value",
+        places="where",
+        distinct="unique_with_counts",
+    )
 
     def __init__(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from onnx import ModelProto
 
-from faults.operations import Array, Body, Named, Specs
+from faults.operations import Array, Body, Named, Specs, named
 
 
 class Torch(Named):
@@ -19,18 +19,9 @@ class Torch(Named):
         ("one hot", "parts", "unique", "strings", "backward slice", "backward slice from before")
     )
     propagates_nan = True
-    names: ClassVar[Mapping[str, str]] = {
-        "maximum": "maximum",
-        "minimum": "minimum",
-        "sign": "sign",
-        "relu": "relu",
-        "matmul": "matmul",
-        "einsum": "einsum",
-        "flatten": "flatten",
-        "clip": "clamp",
-        "transpose": "permute",
-        "places": "nonzero",
-    }
+    names: ClassVar[Mapping[str, str]] = named(
+        "maximum minimum sign relu matmul einsum flatten", clip="clamp", transpose="permute", places="nonzero"
+    )
 
     def __init__(self) -> None:
         import torch

@@ -15,6 +15,11 @@ Specs = Sequence[tuple[str, int]]
 Body = Callable[..., Sequence[Any]]
 
 
+def named(same: str, **others: str) -> dict[str, str]:
+    """The library's names of operations: of some the same, of the others another one."""
+    return {name: name for name in same.split()} | others
+
+
 class Named:
     """Operations that a library has under names of its own, with the same arguments.
 
@@ -35,13 +40,7 @@ class Named:
 class Numpy(Named):
     """The answers of integer operations, which OpenVINO's plugin computes in 32 bits or as floats."""
 
-    names: ClassVar[Mapping[str, str]] = {
-        "divide": "floor_divide",
-        "maximum": "maximum",
-        "minimum": "minimum",
-        "sign": "sign",
-        "clip": "clip",
-    }
+    names: ClassVar[Mapping[str, str]] = named("maximum minimum sign clip", divide="floor_divide")
 
     def __init__(self) -> None:
         self.library = np

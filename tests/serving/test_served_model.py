@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from test_batching import model, request
+from support.baskets import model
+from test_batching import request
 
 from onnx_sparse.serving import served_model
 from onnx_sparse.serving.errors import RequestError

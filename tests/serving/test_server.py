@@ -15,8 +15,8 @@ import grpc
 import numpy as np
 import onnx
 import pytest
+from support.baskets import model
 from support.serving_client import Client, Server, serving
-from test_batching import model
 
 import onnx_sparse
 from onnx_sparse.batching import run_joined

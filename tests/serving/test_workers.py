@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from support.baskets import model
 from support.serving_client import Server, serving
-from test_batching import model
 
 import onnx_sparse
 

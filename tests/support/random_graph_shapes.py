@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,18 @@ def flatten(c: Composition, x: Made, _: list[Made]) -> Made | None:
     return Made(tf.reshape(x.tensor, [-1]), (c.fresh(),))
 
 
-@operator
-def expand(c: Composition, x: Made, _: list[Made]) -> Made | None:
+def _with_axis(c: Composition, x: Made, size: int, make: Callable[[Any, int], Any], given: Any) -> Made | None:
+    """What an operation makes that adds an axis of a size, at a drawn place."""
     if x.rank > 4:
         return None
     axis = int(c.rng.integers(-x.rank - 1, x.rank + 1))
     at = axis % (x.rank + 1)
-    return Made(tensorflow().expand_dims(x.tensor, axis), (*x.shape[:at], 1, *x.shape[at:]))
+    return Made(make(given, axis), (*x.shape[:at], size, *x.shape[at:]))
+
+
+@operator
+def expand(c: Composition, x: Made, _: list[Made]) -> Made | None:
+    return _with_axis(c, x, 1, tensorflow().expand_dims, x.tensor)
 
 
 @operator
@@ -80,11 +86,7 @@ def concat(c: Composition, x: Made, _: list[Made]) -> Made | None:
 
 @operator
 def stack(c: Composition, x: Made, _: list[Made]) -> Made | None:
-    if x.rank > 4:
-        return None
-    axis = int(c.rng.integers(-x.rank - 1, x.rank + 1))
-    at = axis % (x.rank + 1)
-    return Made(tensorflow().stack([x.tensor, x.tensor], axis), (*x.shape[:at], 2, *x.shape[at:]))
+    return _with_axis(c, x, 2, tensorflow().stack, [x.tensor, x.tensor])
 
 
 @operator

@@ -8,7 +8,6 @@ onnx's reference evaluator, or the conversion has refused it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 from support.drawn_nodes import Array, Drawn, Rng
 from support.node_families import FAMILIES
+from support.program import parser
 
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError, pipeline
@@ -92,11 +92,7 @@ def compared(drawn: Drawn, want: Sequence[Array], have: Sequence[Array]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Convert and run random nodes.")
-    parser.add_argument("--models", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--family", default="")
-    options = parser.parse_args()
+    options = parser(__doc__, models=1000, seed=0, family="").parse_args()
     found: Counter[str] = Counter()
     for seed in range(options.seed, options.seed + options.models):
         rng = np.random.default_rng(seed)

@@ -7,7 +7,6 @@ and every verdict that is not "ok".
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from support.program import parser
 
 #: The kinds of partitions, by the names of TensorFlow's classes.
 PARTITIONS = ("RowLengths", "RowSplits", "RowStarts", "RowLimits", "ValueRowIds", "UniformRowLength")
@@ -119,10 +119,7 @@ def outcome(seed: int, folder: Path, kinds: tuple[str, ...] = PARTITIONS) -> tup
 
 def main() -> None:
     """Print what becomes of specifications."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, seed=0, count=200).parse_args()
     totals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(arguments.seed, arguments.seed + arguments.count):

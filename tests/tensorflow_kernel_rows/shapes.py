@@ -217,19 +217,15 @@ SHAPES = (
         k=each(constant([-1, 1]), given([-1, 1])),
         sizes={"m": 4, "n": 3, "k": 3},
     ),
-    row(
-        "SpaceToDepth",
-        input=numbers("bhwc"),
-        block_size=2,
-        data_format=each("NHWC", "NCHW"),
-        sizes={"h": 4, "w": 6, "c": 4},
-    ),
-    row(
-        "DepthToSpace",
-        input=numbers("bhwc"),
-        block_size=2,
-        data_format=each("NHWC", "NCHW"),
-        sizes={"h": 4, "w": 3, "c": 4},
+    *(
+        row(
+            kind,
+            input=numbers("bhwc"),
+            block_size=2,
+            data_format=each("NHWC", "NCHW"),
+            sizes={"h": 4, "w": width, "c": 4},
+        )
+        for kind, width in (("SpaceToDepth", 6), ("DepthToSpace", 3))
     ),
     row(
         "SpaceToBatchND",

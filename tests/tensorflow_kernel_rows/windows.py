@@ -12,6 +12,20 @@ _RESIZED = each(constant([3, 7]), given([12, 5]), constant([5, 2]), constant([1,
 _KERNELS = ("lanczos3", "lanczos1", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic")
 _BOXES = given([[0, 0, 1, 1], [0.1, 0.1, 1.1, 1.1], [0, 1.05, 1, 2.05], [1, 0, 0, 1], [0, 0.9, 1, 1.9]])
 
+#: The inputs of both versions of a layer over all steps.
+_BLOCK_LSTM = {
+    "seq_len_max": given(5),
+    "x": numbers("tbi", -1, 1),
+    "cs_prev": numbers("bh", -1, 1),
+    "h_prev": numbers("bh", -1, 1),
+    "w": weights("jk", -1, 1),
+    "wci": numbers("h"),
+    "wcf": numbers("h"),
+    "wco": numbers("h"),
+    "b": numbers("k"),
+    "sizes": {"t": 5, "b": 2, "i": 3, "h": 4, "j": 7, "k": 16},
+}
+
 WINDOWS = (
     row(
         "Conv2D",
@@ -294,32 +308,14 @@ WINDOWS = (
     ),
     row(
         "BlockLSTM",
-        seq_len_max=given(5),
-        x=numbers("tbi", -1, 1),
-        cs_prev=numbers("bh", -1, 1),
-        h_prev=numbers("bh", -1, 1),
-        w=weights("jk", -1, 1),
-        wci=numbers("h"),
-        wcf=numbers("h"),
-        wco=numbers("h"),
-        b=numbers("k"),
-        sizes={"t": 5, "b": 2, "i": 3, "h": 4, "j": 7, "k": 16},
+        **_BLOCK_LSTM,
         forget_bias=each(1.0, 0.5),
         cell_clip=each(3.0, 0.5, -1.0),
         zeros="",
     ),
     row(
         "BlockLSTMV2",
-        seq_len_max=given(5),
-        x=numbers("tbi", -1, 1),
-        cs_prev=numbers("bh", -1, 1),
-        h_prev=numbers("bh", -1, 1),
-        w=weights("jk", -1, 1),
-        wci=numbers("h"),
-        wcf=numbers("h"),
-        wco=numbers("h"),
-        b=numbers("k"),
-        sizes={"t": 5, "b": 2, "i": 3, "h": 4, "j": 7, "k": 16},
+        **_BLOCK_LSTM,
         cell_clip=each(0.0, 0.5, -1.0),
         zeros="",
     ),

@@ -268,6 +268,13 @@ def _transformers_optimizer(case: Case, level: int) -> Path:
     return case.target
 
 
+def _rewritten(case: Case, rewrite: Callable[[Any], Any]) -> Path:
+    import onnx
+
+    onnx.save(rewrite(onnx.load(case.source)), case.target)
+    return case.target
+
+
 @tool("onnxsim", "onnxsim")
 def _onnxsim(case: Case) -> Path:
     import onnx
@@ -281,29 +288,23 @@ def _onnxsim(case: Case) -> Path:
 
 @tool("onnxoptimizer", "onnxoptimizer")
 def _onnxoptimizer(case: Case) -> Path:
-    import onnx
     import onnxoptimizer
 
-    onnx.save(onnxoptimizer.optimize(onnx.load(case.source)), case.target)
-    return case.target
+    return _rewritten(case, onnxoptimizer.optimize)
 
 
 @tool("onnxslim", "onnxslim")
 def _onnxslim(case: Case) -> Path:
-    import onnx
     import onnxslim
 
-    onnx.save(onnxslim.slim(onnx.load(case.source)), case.target)
-    return case.target
+    return _rewritten(case, onnxslim.slim)
 
 
 @tool("onnxscript's optimizer", "onnxscript")
 def _onnxscript_optimizer(case: Case) -> Path:
-    import onnx
     from onnxscript import optimizer
 
-    onnx.save(optimizer.optimize(onnx.load(case.source)), case.target)
-    return case.target
+    return _rewritten(case, optimizer.optimize)
 
 
 @tool("onnx-ir's passes", "onnx-ir")

@@ -5,7 +5,6 @@ Run for a time, on every backend: `python tests/torture/concurrency.py --seconds
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -19,11 +18,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # where this is run as a program
 
 import numpy as np
 import onnxruntime as ort
 from onnx import numpy_helper, parser
+from support import program
 
 import onnx_sparse
 from onnx_sparse.sessions.runtime import available_backends
@@ -353,9 +356,7 @@ def rounds(source: random.Random, backends: tuple[str, ...]) -> Iterator[Callabl
 
 
 def main() -> int:
-    parsed = argparse.ArgumentParser(description=__doc__)
-    parsed.add_argument("--seconds", type=float, default=60)
-    parsed.add_argument("--seed", type=int, default=0)
+    parsed = program.parser(__doc__, seconds=60.0, seed=0)
     parsed.add_argument("--backend", choices=available_backends(), action="append")
     arguments = parsed.parse_args()
     tally = Tally()
@@ -364,11 +365,7 @@ def main() -> int:
         if time.monotonic() > end or len(tally.faults) >= 20:
             break
         scenario(tally)
-    for what, count in sorted(tally.done.items()):
-        sys.stdout.write(f"{count:>9}  {what}\n")
-    for fault in tally.faults:
-        sys.stdout.write(f"FAULT  {fault}\n")
-    return bool(tally.faults)
+    return program.tell(tally.done, tally.faults)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,14 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # where this is run as a program
 
+from support import program
 from torture.examiner import examined_in_forks
 from torture.mutations import mutated_bytes, mutated_text
 from torture.roads import CONVERSIONS, ROADS, as_text
@@ -225,21 +226,24 @@ def work(road: str, seed: int, count: int, arguments: tuple[str, ...]) -> None:
             sys.stdout.flush()
 
 
-def main() -> int:
-    parsed = argparse.ArgumentParser(description=__doc__)
-    parsed.add_argument("--road", choices=ROADS, action="append")
+def roads_parser(doc: str | None, roads: Collection[str], count: int) -> argparse.ArgumentParser:
+    """The options of a program that does cases on each road."""
+    parsed = program.parser(doc, seed=0)
+    parsed.add_argument("--road", choices=roads, action="append")
     parsed.add_argument("--seconds", type=float, default=60, help="for each road")
-    parsed.add_argument("--count", type=int, default=20_000, help="for each road")
-    parsed.add_argument("--seed", type=int, default=0)
+    parsed.add_argument("--count", type=int, default=count, help="for each road")
+    return parsed
+
+
+def main() -> int:
+    parsed = roads_parser(__doc__, ROADS, 20_000)
     parsed.add_argument("--verify", action="store_true", help="also compare models with what they were converted from")
     arguments = parsed.parse_args()
     found = False
     for road in arguments.road or ROADS:
         worker = Worker(road, ("--verify",) if arguments.verify and road in CONVERSIONS else ())
         worker.cases(arguments.seed, arguments.count, arguments.seconds)
-        for what, count in sorted(worker.done.items()):
-            sys.stdout.write(f"{count:>9}  {road}: {what}\n")
-        sys.stdout.flush()
+        program.tell(worker.done, [], f"{road}: ")  # it has told its faults
         found |= bool(worker.faults)
     return found
 

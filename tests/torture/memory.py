@@ -6,7 +6,6 @@ raised once, at a random line of the Python code that a conversion executes: any
 
 from __future__ import annotations
 
-import argparse
 import linecache
 import random
 import sys
@@ -20,7 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # where this is run as a program
 
-from torture.files import Scene, captured
+from support import program
+from torture.files import Scene, captured, roads_parser
 from torture.roads import CONVERSIONS
 
 _OLD = b"the old file"
@@ -160,21 +160,11 @@ def torture(road: str, seed: int, count: int, seconds: float) -> tuple[Counter[s
 
 
 def main() -> int:
-    parsed = argparse.ArgumentParser(description=__doc__)
-    parsed.add_argument("--road", choices=CONVERSIONS, action="append")
-    parsed.add_argument("--seconds", type=float, default=60, help="for each road")
-    parsed.add_argument("--count", type=int, default=1_000_000, help="for each road")
-    parsed.add_argument("--seed", type=int, default=0)
-    arguments = parsed.parse_args()
+    arguments = roads_parser(__doc__, CONVERSIONS, 1_000_000).parse_args()
     found = False
     for road in arguments.road or ("onnx", "ascend", "openvino"):
         done, faults = torture(road, arguments.seed, arguments.count, arguments.seconds)
-        for what, count in sorted(done.items()):
-            sys.stdout.write(f"{count:>9}  {road}: {what}\n")
-        for fault in faults:
-            sys.stdout.write(f"FAULT  {fault}\n")
-        sys.stdout.flush()
-        found |= bool(faults)
+        found |= program.tell(done, faults, f"{road}: ")
     return found
 
 

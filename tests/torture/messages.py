@@ -8,7 +8,6 @@ messages through the native kernels alone, which must neither crash nor run fore
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from contract.example_messages import any_message, legal_inputs, legal_sequence_inputs, mutated
+from support import program
 
 import onnx_sparse
 from onnx_sparse import KernelError, example_array
@@ -141,22 +141,14 @@ def _changed(random: np.random.Generator, inputs: Inputs, legal: list[bytes]) ->
 
 def main() -> int:
     """Fuzz, and print what was done and found."""
-    parsed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parsed.add_argument("--seconds", type=float, default=60)
-    parsed.add_argument("--seed", type=int, default=0)
+    parsed = program.parser(__doc__, seconds=60.0, seed=0)
     parsed.add_argument("--count", type=int, default=10**9, help="how many messages")
     parsed.add_argument(
         "--native-only", action="store_true", help="without the reference, which takes most of the time"
     )
     arguments = parsed.parse_args()
     done, faults = fuzz(arguments.seed, arguments.count, arguments.seconds, native_only=arguments.native_only)
-    for what, count in sorted(done.items()):
-        sys.stdout.write(f"{count:>9}  {what}\n")
-    if faults:
-        sys.stdout.write(f"{len(faults):>9}  faults, the first of them:\n")
-    for fault in faults[:10]:
-        sys.stdout.write(f"FAULT  {fault}\n")
-    return bool(faults)
+    return program.tell(done | ({"faults, the first of them:": len(faults)} if faults else {}), faults[:10])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ models consist of: they drop, repeat, swap, rename and retype the parts, and do 
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import random
 import sys
@@ -24,6 +23,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
+from support import program
+from torture.mutations import shuffle
 
 import onnx_sparse
 from onnx_sparse.models.domain_nodes import uses_domain
@@ -121,10 +122,7 @@ def _shuffle_part(parts: Any, source: random.Random) -> None:
         case "repeat":
             parts.append(parts[position])
         case "swap":
-            kept = list(parts)
-            source.shuffle(kept)
-            del parts[:]
-            parts.extend(kept)
+            shuffle(parts, source)
 
 
 def _parts(m: ModelProto, source: random.Random) -> None:
@@ -358,10 +356,7 @@ def model_of(seed: int) -> ModelProto:
 
 
 def main() -> int:
-    parsed = argparse.ArgumentParser(description=__doc__)
-    parsed.add_argument("--seconds", type=float, default=60)
-    parsed.add_argument("--seed", type=int, default=0)
-    arguments = parsed.parse_args()
+    arguments = program.parser(__doc__, seconds=60.0, seed=0).parse_args()
     done: Counter[str] = Counter()
     found: list[str] = []
     start, end = arguments.seed, time.monotonic() + arguments.seconds
@@ -377,11 +372,7 @@ def main() -> int:
                 done += counted
                 found += wrong
             start += 2 * _CASES
-    for what, count in sorted(done.items()):
-        sys.stdout.write(f"{count:>9}  {what}\n")
-    for wrong in found[:_MOST_FAULTS]:
-        sys.stdout.write(f"FAULT  {wrong}\n")
-    return bool(found)
+    return program.tell(done, found[:_MOST_FAULTS])
 
 
 if __name__ == "__main__":

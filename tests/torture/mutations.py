@@ -148,6 +148,14 @@ def _scalar(field: Any, old: Any, source: random.Random) -> Any:
     return source.choice([*_TEXTS, old + "x", old[:-1], old.swapcase()])
 
 
+def shuffle(values: Any, source: random.Random) -> None:
+    """Put the elements of a repeated field in another order."""
+    kept = list(values)
+    source.shuffle(kept)
+    del values[:]
+    values.extend(kept)
+
+
 def _change_repeated(values: Any, field: Any, source: random.Random) -> None:
     at = source.randrange(len(values)) if len(values) else 0
     match source.choice(["drop", "repeat", "swap", "clear", "append", "change", "change"]):
@@ -156,10 +164,7 @@ def _change_repeated(values: Any, field: Any, source: random.Random) -> None:
         case "repeat" if len(values):
             values.append(values[at])
         case "swap":
-            kept = list(values)
-            source.shuffle(kept)
-            del values[:]
-            values.extend(kept)
+            shuffle(values, source)
         case "clear":
             del values[:]
         case _ if field.message_type is not None:

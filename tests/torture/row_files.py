@@ -316,16 +316,7 @@ def _mutated_lines(data: bytes, source: random.Random) -> bytes:
     if source.random() < 0.2:
         return mutated_text(data.decode(), source).encode(errors="replace")
     lines = data.decode().splitlines()
-    at = source.randrange(len(lines))
-    match source.choice(["drop", "repeat", "empty", *["change"] * 7]):
-        case "drop":
-            del lines[at]
-        case "repeat":
-            lines.append(lines[at])
-        case "empty":
-            lines[at] = source.choice(["", "{}", "[]", "null", "{", "5"])
-        case _:
-            lines[at] = mutated_json(lines[at], source)
+    _change_one(lines, source, lambda: source.choice(["", "{}", "[]", "null", "{", "5"]), mutated_json)
     return "\n".join(lines).encode(errors="replace")
 
 
@@ -336,17 +327,24 @@ def _mutated_records(data: bytes, source: random.Random) -> bytes:
     if source.random() < 0.3:
         return mutated_bytes(data, source)
     records = _records_of(data)
-    at = source.randrange(len(records))
+    _change_one(records, source, bytes, mutated_bytes)
+    return framed(*records)
+
+
+def _change_one(
+    parts: list[Any], source: random.Random, empty: Callable[[], Any], change: Callable[[Any, random.Random], Any]
+) -> None:
+    """Drop, repeat, empty or change one of some parts of a file."""
+    at = source.randrange(len(parts))
     match source.choice(["drop", "repeat", "empty", *["change"] * 7]):
         case "drop":
-            del records[at]
+            del parts[at]
         case "repeat":
-            records.append(records[at])
+            parts.append(parts[at])
         case "empty":
-            records[at] = b""
+            parts[at] = empty()
         case _:
-            records[at] = mutated_bytes(records[at], source)
-    return framed(*records)
+            parts[at] = change(parts[at], source)
 
 
 def _records_of(data: bytes) -> list[bytes]:

@@ -7,7 +7,6 @@ Run for a time: `python tests/torture/writers.py --seconds 600 --seed 1`. The su
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
@@ -24,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # where this is run as a 
 import numpy as np
 import onnx
 from onnx import ModelProto, numpy_helper, parser
+from support import program
 
 #: Elements of the models' tensor: writing takes a few milliseconds.
 SIZE = 2_000_000
@@ -310,10 +310,7 @@ class Scores(Seen):
 
 
 def main() -> int:
-    parsed = argparse.ArgumentParser(description=__doc__)
-    parsed.add_argument("--seconds", type=float, default=60)
-    parsed.add_argument("--seed", type=int, default=0)
-    arguments = parsed.parse_args()
+    arguments = program.parser(__doc__, seconds=60.0, seed=0).parse_args()
     source, end, faults = random.Random(arguments.seed), time.monotonic() + arguments.seconds, []
     done: Counter[str] = Counter()
     while time.monotonic() < end and not faults:
@@ -330,11 +327,7 @@ def main() -> int:
                 scores.round()
             done += scores.done
             faults += scores.faults
-    for what, count in sorted(done.items()):
-        sys.stdout.write(f"{count:>9}  {what}\n")
-    for fault in faults:
-        sys.stdout.write(f"FAULT  {fault}\n")
-    return bool(faults)
+    return program.tell(done, faults)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,14 @@ class Outcome:
         """The values by name."""
         return asdict(self)
 
+    def note_verified(self, records: Sequence[Any]) -> None:
+        """Note what `verify` found: its worst verdict, and in how many batches with rows it compared something."""
+        failed = next((record for record in records if not record.ok), None)
+        self.verdict = "ok" if failed is None else failed.verdict.value
+        self.verified_batches = min(record.batches for record in records)
+        if failed is not None:
+            self.notes.append(f"verify: {failed.verdict.value}: {failed.output}: {failed.note}")
+
 
 Found = TypeVar("Found", bound=Outcome)
 
@@ -63,26 +71,36 @@ class Zoo(Generic[Found]):
     """A zoo.
 
     Attributes:
-        script: The script that runs its command line.
+        file: The script that runs its command line.
         description, epilog: What its help says.
         entries: Makes its models, by name.
         examine: Examines a model.
         result: The class of what `examine` returns.
         columns: The cells of a table, by heading, for a result.
-        page: The page of the documentation with the results.
+        page_name: The name of the page of the documentation with the results.
         heading: What stands on that page above the table.
     """
 
-    script: Path
-    description: str
+    file: str
+    description: str | None
     epilog: str
     entries: Callable[[], Mapping[str, Entry]]
     examine: Callable[[Entry], Found]
     result: type[Found]
     columns: Callable[[Found], Mapping[str, str]]
     summary: Callable[[Sequence[Found]], str]
-    page: Path
+    page_name: str
     heading: Callable[[], str]
+
+    @property
+    def script(self) -> Path:
+        """The script's path."""
+        return Path(self.file).resolve()
+
+    @property
+    def page(self) -> Path:
+        """The page's path."""
+        return ROOT / "docs" / self.page_name
 
     def main(self) -> int:
         """Run the command line. The status is 1 if a model is wrong."""

@@ -143,12 +143,7 @@ def _verify(folder: str, model: Any, found: Examined) -> None:
     """Verify the conversion; a verdict that contradicts the comparison, or rests on nothing, is wrong."""
     from onnx_sparse.converters.tensorflow import verify
 
-    records = verify(folder, model)
-    failed = next((record for record in records if not record.ok), None)
-    found.verdict = "ok" if failed is None else failed.verdict.value
-    found.verified_batches = min(record.batches for record in records)
-    if failed is not None:
-        found.notes.append(f"verify: {failed.verdict.value}: {failed.output}: {failed.note}")
+    found.note_verified(verify(folder, model))
     if found.verdict == "differs" or (found.verdict == "ok" and not found.verified_batches):
         found.outcome = "wrong"
 

@@ -129,13 +129,8 @@ def _verify(path: Path, model: Any, found: Outcome) -> None:
     """Verify the conversion; a verdict that is not "ok", or rests on nothing, is wrong."""
     from onnx_sparse.converters.openvino import verify
 
-    records = verify(path, model)
-    failed = next((record for record in records if not record.ok), None)
-    found.verdict = "ok" if failed is None else failed.verdict.value
-    found.verified_batches = min(record.batches for record in records)
-    if failed is not None:
-        found.notes.append(f"verify: {failed.verdict.value}: {failed.output}: {failed.note}")
-    if found.outcome == "equal" and (failed is not None or not found.verified_batches):
+    found.note_verified(verify(path, model))
+    if found.outcome == "equal" and (found.verdict != "ok" or not found.verified_batches):
         found.outcome = "wrong"
 
 

@@ -65,18 +65,7 @@ medians of runs of a batch of 256 rows or nodes, in one process.
 """
 
 
-ZOO = Zoo(
-    script=FOLDER / "run.py",
-    description=__doc__,
-    epilog=_HELP,
-    entries=entries,
-    examine=examine,
-    result=Examined,
-    columns=_columns,
-    summary=_summary,
-    page=FOLDER.parents[1] / "docs" / "tensorflow_models.md",
-    heading=_heading,
-)
+ZOO = Zoo(__file__, __doc__, _HELP, entries, examine, Examined, _columns, _summary, "tensorflow_models.md", _heading)
 
 if __name__ == "__main__":
     sys.exit(ZOO.main())

@@ -70,18 +70,7 @@ Other tests run OpenVINO's operators and ONNX's tests one by one. The first line
 """
 
 
-ZOO = Zoo(
-    script=FOLDER / "run_openvino.py",
-    description=__doc__,
-    epilog=_HELP,
-    entries=irs,
-    examine=examine,
-    result=Outcome,
-    columns=_columns,
-    summary=_summary,
-    page=FOLDER.parents[1] / "docs" / "openvino_models.md",
-    heading=_heading,
-)
+ZOO = Zoo(__file__, __doc__, _HELP, irs, examine, Outcome, _columns, _summary, "openvino_models.md", _heading)
 
 if __name__ == "__main__":
     sys.exit(ZOO.main())

@@ -95,18 +95,7 @@ Softplus takes half the time; in SASRec, torch has a kernel for a whole encoder 
 """
 
 
-ZOO = Zoo(
-    script=FOLDER / "run_torch.py",
-    description=__doc__,
-    epilog=_HELP,
-    entries=modules,
-    examine=examine,
-    result=ExaminedModule,
-    columns=_columns,
-    summary=_summary,
-    page=FOLDER.parents[1] / "docs" / "torch_models.md",
-    heading=_heading,
-)
+ZOO = Zoo(__file__, __doc__, _HELP, modules, examine, ExaminedModule, _columns, _summary, "torch_models.md", _heading)
 
 if __name__ == "__main__":
     sys.exit(ZOO.main())

@@ -271,12 +271,7 @@ def _verify(source: Any, model: Any, found: ExaminedModule) -> None:
     """Verify the model; a verdict that is not "ok", or rests on nothing, is wrong."""
     from onnx_sparse.converters.torch.verify import verify
 
-    records = verify(source, model)
-    failed = next((record for record in records if not record.ok), None)
-    found.verdict = "ok" if failed is None else failed.verdict.value
-    found.verified_batches = min(record.batches for record in records)
-    if failed is not None:
-        found.notes.append(f"verify: {failed.verdict.value}: {failed.output}: {failed.note}")
+    found.note_verified(verify(source, model))
     if found.verdict == "random" and found.outcome == "equal":
         found.outcome = "random"
     if found.verdict == "differs" or (found.verdict == "ok" and not found.verified_batches):

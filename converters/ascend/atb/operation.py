@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.schemas.declaration import element_type
+from onnx_sparse.settings import Backend
 
 Array = np.ndarray[Any, Any]
 
@@ -46,10 +48,11 @@ class OperationRunner:
         notes: What the handlers had to assume, by operation type.
     """
 
-    def __init__(self, choices: Choices, backend: str) -> None:
+    def __init__(self, choices: Choices, backend: Backend) -> None:
         self._choices = choices
         self._backend = backend
         self._sessions: OrderedDict[str, Any] = OrderedDict()
+        self._others: dict[bool, OperationRunner] = {}
         self.notes: dict[str, None] = {}
 
     def run(self, node: AtbNode, param: object, record: OperationRecord, inputs: Sequence[Array]) -> list[Array]:
@@ -71,6 +74,13 @@ class OperationRunner:
             return list(session.run(None, feeds))
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             raise DoesNotRunError(f"does not run on the dump's inputs: {first_line(error)}") from error
+
+    def with_overflow(self, *, saturates: bool) -> OperationRunner:
+        """A runner in which values beyond float16 saturate, or become infinite."""
+        if saturates not in self._others:
+            choices = replace(self._choices, fp16_overflow="saturate" if saturates else "ieee")
+            self._others[saturates] = OperationRunner(choices, self._backend)
+        return self._others[saturates]
 
     def _session(self, node: AtbNode, param: object, record: OperationRecord, inputs: Sequence[Array]) -> Any:
         declared = [

@@ -6,13 +6,14 @@ computed from what came before. With `chain`, results are passed on instead, whi
 
 from __future__ import annotations
 
+import contextlib
 import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from onnx_sparse.converters.ascend.atb.comparison import ROUNDOFF, Comparison, c
 from onnx_sparse.converters.ascend.atb.conversion import written
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, with_unique_writes
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
+from onnx_sparse.converters.ascend.atb.mistakes import Trial, resemblances, variants
 from onnx_sparse.converters.ascend.atb.operation import DoesNotRunError, OperationRunner
 from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
@@ -31,6 +33,10 @@ from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.tensor import shape_text
 
 Array = np.ndarray[Any, Any]
+#: Operations on more elements are not run again to find a mistake.
+_MOST_TRIED = 2**25
+#: As many mistakes are named.
+_MOST_NAMED = 3
 #: The path, name and type of a graph.
 _Place = tuple[NodePath, str, str]
 
@@ -44,6 +50,7 @@ class Outcome:
         op_type: Its type.
         comparisons: Its results.
         reason: Why results are not compared; "" if all are.
+        resembles: The known mistakes that have the NPU's results, if these differ: "attention without the mask".
         failed: Whether it should have been compared, and could not be: a malformed file, or a kernel's error.
     """
 
@@ -52,6 +59,7 @@ class Outcome:
     comparisons: tuple[Comparison, ...] = ()
     reason: str = ""
     failed: bool = False
+    resembles: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -109,7 +117,16 @@ def replay(
     """
     graph = with_unique_writes(run.graph, written)
     peers = tuple(other for other in others if other.is_peer_of(run))
-    return _Layer(run, graph, run.records(), runner, tolerance, chain, peers).replay()
+    relatives = tuple(other for other in others if other is not run and other.is_relative_of(run))
+    return _Layer(run, graph, run.records(), runner, tolerance, chain, peers, relatives).replay()
+
+
+class _Rounding(TypedDict):
+    """How results may be rounded: the arguments of `compare`."""
+
+    exact: bool
+    terms: int
+    noise: Array | None
 
 
 @dataclass
@@ -139,6 +156,7 @@ class _Layer:
     tolerance: float | None
     chain: bool
     peers: tuple[Run, ...] = ()
+    relatives: tuple[Run, ...] = ()
     notes: list[str] = field(default_factory=list)
     values: dict[str, _Value] = field(default_factory=dict)
     places: dict[TensorPlace, str] = field(default_factory=dict)
@@ -246,7 +264,10 @@ class _Layer:
             return self._taken(node, record, Outcome(node.name, label, reason=str(error), failed=True))
         for name, result in zip(node.outputs, results, strict=True):
             self.values[name].computed = result
-        return self._compared(node, record, results)
+        outcome = self._compared(node, record, results)
+        if outcome.verdict != "DIFFERS" or self.chain:
+            return outcome
+        return replace(outcome, resembles=self._resembling(node, record, results))
 
     def _run(self, node: AtbNode, record: OperationRecord) -> list[Array]:
         if not node.op_type:
@@ -409,14 +430,7 @@ class _Layer:
     def _compared(self, node: AtbNode, record: OperationRecord, results: list[Array]) -> Outcome:
         comparisons: list[Comparison] = []
         missing: list[str] = []
-        params = Parameters(node.param if isinstance(node.param, dict) else None)
-        handler = HANDLERS.get(node.kind)
-        exact = handler is not None and handler.is_exact(params)
-        if _ranks(node, node.param) > 1 and node.kind in COLLECTIVES:
-            exact = COLLECTIVES[node.kind].is_exact(params)
-        read = record.inputs[0] if record.inputs else None
-        sizes = read.shape if handler is not None and handler.sums and read is not None and read.shape else (1,)
-        terms = sizes[-2 if params.flag("transposeA", False) and len(sizes) > 1 else -1] or 1
+        rounding = self._rounding(node, record)
         for position, (name, result) in enumerate(zip(node.outputs, results, strict=True)):
             value = self.values[name]
             found, where = self._written(node, record, position), node.name
@@ -431,11 +445,74 @@ class _Layer:
                 failed = isinstance(error, ConversionError)
                 return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed)
             value.digest = _digest(npu)
-            noise = self.noise.pop(name, None)
-            compared = compare(node.name, name, result, npu, self.tolerance, exact=exact, terms=terms, noise=noise)
+            compared = compare(node.name, name, result, npu, self.tolerance, **rounding)
             comparisons.append(compared if where == node.name else _with_note(compared, f"as {where} read it"))
         reason = f"the dump has no data of {', '.join(missing)}" if missing else ""
         return Outcome(node.name, node.op_type, tuple(comparisons), reason)
+
+    def _rounding(self, node: AtbNode, record: OperationRecord) -> _Rounding:
+        """How the results of an operation may be rounded."""
+        params = Parameters(node.param if isinstance(node.param, dict) else None)
+        handler = HANDLERS.get(node.kind)
+        exact = handler is not None and handler.is_exact(params)
+        if _ranks(node, node.param) > 1 and node.kind in COLLECTIVES:
+            exact = COLLECTIVES[node.kind].is_exact(params)
+        read = record.inputs[0] if record.inputs else None
+        sizes = read.shape if handler is not None and handler.sums and read is not None and read.shape else (1,)
+        terms = sizes[-2 if params.flag("transposeA", False) and len(sizes) > 1 else -1] or 1
+        return {"exact": exact, "terms": terms, "noise": self.noise.get(node.outputs[0])}
+
+    def _resembling(self, node: AtbNode, record: OperationRecord, results: list[Array]) -> tuple[str, ...]:
+        """The known mistakes whose results are the NPU's, where those computed here are not."""
+        inputs = [self._input(node, record, position) for position in range(len(node.inputs))]
+        if sum(array.size for array in (*inputs, *results)) > _MOST_TRIED:
+            return ()
+        recorded = [self._written(node, record, position) for position in range(len(results))]
+        if any(found is None or found.file is None for found in recorded):
+            return ()
+        npu = [self._read(found) for found in recorded if found is not None]
+        rounding = self._rounding(node, record)
+
+        def agree(made: list[Array]) -> bool:
+            return len(made) == len(npu) and all(
+                compare(node.name, "", ours, theirs, self.tolerance, **rounding).ok
+                for ours, theirs in zip(made, npu, strict=True)
+            )
+
+        mistakes = self._mistaken(node, record, inputs, results, npu)
+        found = dict.fromkeys(words for words, made in mistakes if agree(made))
+        return tuple(found)[:_MOST_NAMED]
+
+    def _mistaken(
+        self, node: AtbNode, record: OperationRecord, inputs: list[Array], results: list[Array], npu: list[Array]
+    ) -> Iterator[tuple[str, list[Array]]]:
+        """What each known mistake makes of an operation."""
+        param = self._param(node, record)
+        ranks = _ranks(node, param)
+        if ranks <= 1 and isinstance(param, dict | None):
+            for words, trial in variants(node.kind, Trial(dict(param or {}), tuple(inputs))):
+                runner = self.runner
+                if trial.saturates is not None:
+                    runner = runner.with_overflow(saturates=trial.saturates)
+                with contextlib.suppress(Unsupported, ConversionError, DoesNotRunError, ValueError, IndexError):
+                    made = runner.run(node, trial.param, record, list(trial.inputs))
+                    yield words, [trial.after(array) if trial.after else array for array in made]
+        elif ranks > 1:
+            yield from (
+                (f"the tensor of rank {peer.run.device_number} alone", [peer._recorded(node, 0)])
+                for peer in self._peer_layers
+                if any(other.path == node.path for other in peer.graph.nodes)
+            )
+        if len(results) == 1 and npu[0].size == results[0].size:
+            here = results[0].reshape(npu[0].shape)
+            yield from ((words, [array]) for words, array in resemblances(here, npu[0], inputs))
+        for run in self.relatives:
+            other = run.records().of(node.path, node.name)
+            there = [self._written(node, other, position) for position in range(len(results))]
+            if all(found is not None and found.file is not None for found in there):
+                where = f"device {run.device_number}" if run.device != self.run.device else f"round {run.round}"
+                with contextlib.suppress(Unsupported, ConversionError):
+                    yield f"the result of {where}", [read_tensor(f.file, run.root) for f in there if f and f.file]
 
     def _results(self, path: NodePath, name: str, op_type: str, names: tuple[str, ...]) -> Outcome | None:
         """Compare the results of a graph; None if the dump has none of them."""

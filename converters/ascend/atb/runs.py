@@ -70,6 +70,10 @@ class Run:
         same = (self.round, self.graph.op_type, mine) == (other.round, other.graph.op_type, theirs)
         return same and self.device != other.device
 
+    def is_relative_of(self, other: Run) -> bool:
+        """Whether this is the same layer in another round, or on another device."""
+        return (self.graph.op_type, self.graph.name) == (other.graph.op_type, other.graph.name)
+
     @property
     def round(self) -> str:
         """The round, or "" if the dump does not say it."""

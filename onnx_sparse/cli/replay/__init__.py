@@ -186,7 +186,13 @@ def _document(replayed: Replay) -> dict[str, Any]:
         "notes": _notes(replayed),
         "tensors": [_record(comparison) for comparison in sorted(replayed.comparisons, key=_badness)],
         "operations": [
-            {"operation": o.operation, "type": o.op_type, "verdict": o.verdict, "reason": o.reason}
+            {
+                "operation": o.operation,
+                "type": o.op_type,
+                "verdict": o.verdict,
+                "reason": o.reason,
+                "resembles": list(o.resembles),
+            }
             for o in replayed.outcomes
         ],
     }
@@ -261,6 +267,9 @@ def _show_layer(replayed: Replay) -> None:
     rows += list(_missing(replayed.outcomes))
     columns = ["operation", "tensor", "type", "shape", ">max abs", ">max rel", ">cosine", "verdict", "note"]
     output.table(columns, rows, styles=_STYLES)
+    for outcome in replayed.outcomes:
+        if outcome.resembles:
+            output.write_line(f"{printable(outcome.operation)} equals {printable('; or '.join(outcome.resembles))}")
     for note in _notes(replayed):
         output.write_line(f"note: {printable(note)}")
 

@@ -17,12 +17,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
-from onnx_sparse.cli.watch import Tell, watched
-from onnx_sparse.commands.score_files import Watch, score_files
+from onnx_sparse.cli.arguments import add_options, given
+from onnx_sparse.cli.watch import watched
+from onnx_sparse.commands import Progress
+from onnx_sparse.commands.score_files import Scored, ScoreSettings, Watch, score_files
 from onnx_sparse.errors import CommandError
 
 if TYPE_CHECKING:
@@ -56,97 +58,24 @@ class TooManyBadError(CommandError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
-    parser.add_argument("rows", nargs="+", metavar="ROWS", help="a file, a folder of them, or a pattern in quotes")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help="the folder for the scores; a file if it ends in .parquet"
-    )
-    parser.add_argument(
-        "--columns", action="append", default=[], metavar="FEATURE=COLUMN", help="the column of a feature"
-    )
-    parser.add_argument("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep; repeatable")
-    parser.add_argument(
-        "--column-type",
-        action="append",
-        default=[],
-        metavar="COLUMN=TYPE",
-        help="the type of a kept column of CSV, JSON lines or folders, such as int64; CSV and folders default to text",
-    )
-    parser.add_argument("--csv-delimiter", default=",", metavar="C", help="the separator of cells in CSV")
-    parser.add_argument("--outputs", action="append", metavar="NAME", help="an output; all when omitted; repeatable")
-    parser.add_argument(
-        "--partition-by",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="write OUT/COLUMN=value/..., a folder for each value of a kept column; repeatable",
-    )
-    parser.add_argument(
-        "--engine", choices=("local", "ray", "spark"), default="local", help="what runs the workers (default: local)"
-    )
-    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="how many processes (default: 1)")
-    parser.add_argument(
-        "--batch-rows", type=_positive, default=25_000, metavar="N", help="the most rows of a batch (default: 25000)"
-    )
-    parser.add_argument(
-        "--dependent-rows",
-        choices=("refuse", "alone", "batch"),
-        default="refuse",
-        help="for a model whose answers change with the other rows of a batch. alone: run it on each row by itself; "
-        "batch: run it on the batches of the files (default: refuse)",
-    )
-    parser.add_argument(
-        "--on-bad-row",
-        choices=("fail", "skip"),
-        default="fail",
-        help="skip: rows that do not fit are written to OUT/_bad, with the reason (default: fail)",
-    )
-    parser.add_argument(
-        "--max-bad-rows",
-        type=_limit,
-        metavar="N|P%",
-        help="skip bad rows, and exit with status 3 if there are more than N of them, or more than P percent",
-    )
-    exists = parser.add_mutually_exclusive_group()
-    exists.add_argument("--resume", action="store_true", help="keep files of scores that are up to date")
-    exists.add_argument("--overwrite", action="store_true", help="replace files of scores")
-    parser.add_argument("--backend", choices=("auto", "native", "python"), default="auto", help="which kernels run")
+    add_options(parser, ScoreSettings)
     loud = parser.add_mutually_exclusive_group()
     loud.add_argument("-v", "--verbose", action="store_true", help="a line on stderr for each file")
     loud.add_argument("-q", "--quiet", action="store_true", help="no lines about progress")
 
 
-def _positive(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return number
-
-
-def _limit(text: str) -> tuple[float, bool]:
-    """A number of rows, or of a hundred."""
-    try:
-        number = float(text.removesuffix("%")) if text.endswith("%") else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of rows nor a percentage, as 0.1%") from None
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not from 0 on")
-    return number, text.endswith("%")
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Score the files."""
-    if arguments.max_bad_rows is not None:
-        arguments.on_bad_row = "skip"
-    return watched(lambda doing: _score(arguments, doing), stays="complete files are kept; --resume continues")
+    settings = given(ScoreSettings, arguments)
+    return watched(
+        lambda doing: _score(settings, arguments, doing), stays="complete files are kept; --resume continues"
+    )
 
 
-def _score(arguments: argparse.Namespace, doing: Tell) -> int:
+def _score(settings: ScoreSettings, arguments: argparse.Namespace, doing: Progress) -> int:
     with _logging(arguments):
-        return _end(arguments, score_files(arguments, doing, _Shown(quiet=arguments.json or arguments.quiet)))
+        scored = score_files(settings, doing, _Shown(quiet=arguments.json or arguments.quiet))
+    return _end(settings, scored, json=arguments.json)
 
 
 class _Shown(Watch):
@@ -170,27 +99,19 @@ class _Shown(Watch):
             yield tell
 
 
-def _end(arguments: argparse.Namespace, described: dict[str, Any]) -> int:
+def _end(settings: ScoreSettings, scored: Scored, *, json: bool) -> int:
     """Show what was done; a failure if files could not be read, or too many rows not be scored."""
-    bad_folder = described["bad_rows"]
-    if not arguments.json:
-        _show(described, bad_folder, by_batches=arguments.dependent_rows == "batch")
-    failed = described["failed"]
+    if not json:
+        _show(scored, by_batches=settings.dependent_rows == "batch")
+    details, failed = dict(scored), scored["failed"]
     if failed:
         more = f" ({len(failed)} files could not be read)" if len(failed) > 1 else ""
         lines = [file["error"] for file in failed[1:_MOST_SHOWN]]
-        raise CommandError(f"{failed[0]['error']}{more}", details=described, lines=lines)
-    rows, bad = described["rows"], described["bad"]
-    if arguments.max_bad_rows is not None:
-        limit, of_hundred = arguments.max_bad_rows
-        if bad > (rows * limit / 100 if of_hundred else limit):
-            text = f"{limit:g}%" if of_hundred else f"{limit:,}"
-            raise TooManyBadError(
-                f"{bad:,} of {rows:,} rows could not be scored, more than --max-bad-rows {text}; see {bad_folder}",
-                details=described,
-            )
-    if arguments.json:
-        output.write_json(described)
+        raise CommandError(f"{failed[0]['error']}{more}", details=details, lines=lines)
+    if too_many := settings.too_many_bad(scored):
+        raise TooManyBadError(too_many, details=details)
+    if json:
+        output.write_json(details)
     return output.DONE
 
 
@@ -248,8 +169,8 @@ def _progress(sources: Sequence[Any], *, quiet: bool) -> Iterator[Any]:
         yield lambda rows: bar.update(task, completed=rows, speed=rows / max(time.monotonic() - begun, 1e-9))
 
 
-def _show(described: dict[str, Any], bad: str, *, by_batches: bool) -> None:
-    files = described["files"]
+def _show(scored: Scored, *, by_batches: bool) -> None:
+    files = scored["files"]
     rows = [
         [PurePosixPath(file["scores"]).name, f"{file['count']:,}", f"{file['bad']:,}", file["rows"]]
         for file in files[:_MOST_SHOWN]
@@ -259,12 +180,12 @@ def _show(described: dict[str, Any], bad: str, *, by_batches: bool) -> None:
         if len(files) > _MOST_SHOWN:
             output.write_line(f"and {len(files) - _MOST_SHOWN:,} more files (--json lists all)")
         output.write_line()
-    speed = described["rows"] / max(described["seconds"], 1e-9)
-    output.paragraph(f"{described['rows']:,} rows in {described['seconds']:.1f} s ({speed:,.0f} per second)")
-    if described["rows_depend"] and by_batches:
-        output.paragraph(f"{described['rows_depend']}: another split of the rows may have other scores")
-    if described["skipped"]:
-        count = len(described["skipped"])
+    speed = scored["rows"] / max(scored["seconds"], 1e-9)
+    output.paragraph(f"{scored['rows']:,} rows in {scored['seconds']:.1f} s ({speed:,.0f} per second)")
+    if scored["rows_depend"] and by_batches:
+        output.paragraph(f"{scored['rows_depend']}: another split of the rows may have other scores")
+    if scored["skipped"]:
+        count = len(scored["skipped"])
         output.paragraph(f"{count} file{'s' * (count > 1)} of scores {'were' if count > 1 else 'was'} there already")
-    if described["bad"]:
-        output.paragraph(f"{described['bad']:,} rows could not be scored; see {bad}")
+    if scored["bad"]:
+        output.paragraph(f"{scored['bad']:,} rows could not be scored; see {scored['bad_rows']}")

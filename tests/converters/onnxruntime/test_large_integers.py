@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -34,15 +36,20 @@ ELEMENTWISE = {
 }
 
 
-@pytest.mark.parametrize("body", ELEMENTWISE.values(), ids=ELEMENTWISE)
-def test_elementwise(body):
-    spec = tf.TensorSpec([None], tf.int64)
+def compare(body: Any, dtype: Any) -> None:
+    """Compare a function of two vectors with TensorFlow on numbers of all sizes."""
+    spec = tf.TensorSpec([None], dtype)
     function = tf.function(body, input_signature=[spec, spec], autograph=False)
     session = InferenceSession(convert(function))
     names = [given.name for given in session.get_inputs()]
-    for x, y in zip(numbers(np.int64, 64), numbers(np.int64, 64), strict=True):
+    for x, y in zip(numbers(dtype.as_numpy_dtype, 64), numbers(dtype.as_numpy_dtype, 64), strict=True):
         (got,) = session.run(None, dict(zip(names, (x, y), strict=True)))
         assert got.tolist() == function(tf.constant(x), tf.constant(y)).numpy().tolist()
+
+
+@pytest.mark.parametrize("body", ELEMENTWISE.values(), ids=ELEMENTWISE)
+def test_elementwise(body):
+    compare(body, tf.int64)
 
 
 COMPUTED = {
@@ -59,13 +66,7 @@ COMPUTED = {
 
 @pytest.mark.parametrize("body", COMPUTED.values(), ids=COMPUTED)
 def test_what_is_computed_of_int32(body):
-    spec = tf.TensorSpec([None], tf.int32)
-    function = tf.function(body, input_signature=[spec, spec], autograph=False)
-    session = InferenceSession(convert(function))
-    names = [given.name for given in session.get_inputs()]
-    for x, y in zip(numbers(np.int32, 64), numbers(np.int32, 64), strict=True):
-        (got,) = session.run(None, dict(zip(names, (x, y), strict=True)))
-        assert got.tolist() == function(tf.constant(x), tf.constant(y)).numpy().tolist()
+    compare(body, tf.int32)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "uint32", "int16"])

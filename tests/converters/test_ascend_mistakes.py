@@ -1,0 +1,155 @@
+"""What an operation that differs equals: each known mistake, made in the dump, is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.ascend_graphs import BFLOAT16, bin_bytes
+from support.ascend_layers import Layer, attend, llama, wide
+
+from onnx_sparse.converters.ascend.atb.conversion import written
+from onnx_sparse.converters.ascend.atb.graph import with_unique_writes
+from onnx_sparse.converters.ascend.atb.handlers import Choices
+from onnx_sparse.converters.ascend.atb.mistakes import Trial, variants
+from onnx_sparse.converters.ascend.atb.operation import DoesNotRunError, OperationRunner
+from onnx_sparse.converters.ascend.atb.replay import replay
+from onnx_sparse.converters.ascend.atb.runs import find_runs
+from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
+from onnx_sparse.converters.errors import Unsupported
+
+F16 = np.float16
+LAYERS = {
+    "prefill": lambda: llama("Prefill_layer_2", F16, prefill=True),
+    "decode": lambda: llama("Decoder_layer_2", BFLOAT16, prefill=False),
+}
+
+
+@pytest.fixture(scope="module")
+def runner():
+    return OperationRunner(Choices(None, None), "auto")
+
+
+def outcomes(root, runner):
+    found = find_runs(root).runs
+    return {o.operation: o for run in found for o in replay(run, runner, others=found).outcomes}
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
+def test_each_mistake_of_each_operation(tmp_path, runner, make):
+    """Where a mistake changes the result at all, it is among what the operation equals."""
+    layer, outputs = make()
+    folder = layer.write(tmp_path, outputs)
+    (run,) = find_runs(tmp_path).runs
+    graph, records = with_unique_writes(run.graph, written), run.records()
+    named = 0
+    seen = set()
+    for node in graph.nodes:
+        if node.kind in seen:
+            continue
+        seen.add(node.kind)
+        record = records.of(node.path, node.name)
+        inputs = [read_tensor(tensor.file, tmp_path) for tensor in record.inputs]
+        place = folder.joinpath(*(f"{index}_{kind}" for index, kind in node.path), "after")
+        files = [place / f"outtensor{i}.bin" for i in range(len(node.outputs))]
+        right = [file.read_bytes() for file in files]
+        for words, trial in variants(node.kind, Trial(dict(node.param), tuple(inputs))):
+            own = runner if trial.saturates is None else runner.with_overflow(saturates=trial.saturates)
+            try:
+                made = own.run(node, trial.param, record, list(trial.inputs))
+            except (Unsupported, DoesNotRunError):
+                continue
+            for file, array in zip(files, made, strict=True):
+                file.write_bytes(bin_bytes(array if trial.after is None else trial.after(array)))
+            outcome = outcomes(tmp_path, runner)[node.name]
+            if outcome.verdict == "DIFFERS":
+                assert words in outcome.resembles, node.name
+                named += 1
+            for file, data in zip(files, right, strict=True):
+                file.write_bytes(data)
+    assert named > 20
+
+
+class TestMistakesOfTheirOwn:
+    """Made here by plain numpy, not by the operation itself."""
+
+    HEADS, GROUPS, SIZE, TOKENS = 4, 2, 8, 6
+
+    def attention(self, tmp_path, wrong):
+        """A prefill of one sequence whose result is what `wrong` makes of q, k, v and the mask."""
+        layer = Layer("Prefill_layer_0", F16, 1)
+        q, k, v = (layer.weight(self.TOKENS, n, self.SIZE, scale=1.0) for n in (self.HEADS, self.GROUPS, self.GROUPS))
+        mask = layer.given(np.triu(np.full((self.TOKENS, self.TOKENS), -10000.0), 1).astype(F16))
+        lengths = layer.given(np.array([self.TOKENS], np.int32))
+        arrays = [layer.values[name] for name in (q, k, v)]
+        param = {"headNum": self.HEADS, "kvHeadNum": self.GROUPS, "qkScale": 0.25, "calcType": 3, "maskType": 1}
+        y = layer.op(
+            "SelfAttentionOperation", [q, k, v, mask, lengths], param,
+            layer.rounded(wrong(*arrays, wide(layer.values[mask]))),
+        )  # fmt: skip
+        layer.write(tmp_path, [y])
+
+    @pytest.mark.parametrize(
+        ("words", "wrong"),
+        [
+            ("", lambda q, k, v, mask: attend(q, k, v, 0.25, mask)),
+            ("attention without the mask", lambda q, k, v, mask: attend(q, k, v, 0.25)),
+            ("attention without the scale", lambda q, k, v, mask: attend(q, k, v, 1.0, mask)),
+            ("attention with the scale applied twice", lambda q, k, v, mask: attend(q, k, v, 0.0625, mask)),
+            ("attention with keys and values exchanged", lambda q, k, v, mask: attend(q, v, k, 0.25, mask)),
+            (
+                "attention in which head h reads the keys of group h mod kvHeadNum",
+                lambda q, k, v, mask: attend(q, np.tile(k, (1, 2, 1)), np.tile(v, (1, 2, 1)), 0.25, mask),
+            ),
+            (
+                "attention of the neighboring heads",
+                lambda q, k, v, mask: np.roll(attend(q, k, v, 0.25, mask), 1, 1),
+            ),
+        ],
+    )
+    def test_attention(self, tmp_path, runner, words, wrong):
+        self.attention(tmp_path, wrong)
+        found = next(iter(outcomes(tmp_path, runner).values()))
+        assert found.verdict == ("DIFFERS" if words else found.verdict)
+        assert (found.resembles[0] if words else found.resembles) == (words or ())
+
+    @pytest.mark.parametrize(
+        ("words", "wrong"),
+        [
+            ("the product without the bias", lambda x, w, b: x @ w.T),
+            ("the product with a weight that is not transposed", lambda x, w, b: x @ w.reshape(w.shape[::-1]) + b),
+            ("2 times the result", lambda x, w, b: 2 * (x @ w.T + b)),
+            ("zeros: nothing was written", lambda x, w, b: 0 * (x @ w.T + b)),
+            (
+                "the result with 2 of 5 rows lost, from row 3 on",
+                lambda x, w, b: (x @ w.T + b) * (np.arange(5) < 3)[:, None],
+            ),
+            ("the result moved along axis 0 to the place after", lambda x, w, b: np.roll(x @ w.T + b, 1, 0)),
+        ],
+    )
+    def test_products(self, tmp_path, runner, words, wrong):
+        layer = Layer("Layer_0", F16, 2)
+        x, weight, bias = layer.weight(5, 16, scale=1.0), layer.weight(8, 16), layer.weight(8)
+        arrays = [wide(layer.values[name]) for name in (x, weight, bias)]
+        param = {"transposeA": False, "transposeB": True, "hasBias": True, "outDataType": -1}
+        y = layer.op("LinearOperation", [x, weight, bias], param, layer.rounded(wrong(*arrays)))
+        layer.write(tmp_path, [y])
+        found = next(iter(outcomes(tmp_path, runner).values()))
+        assert found.verdict == "DIFFERS"
+        assert words in found.resembles
+
+    def test_the_result_of_another_round(self, tmp_path, runner):
+        total = None
+        for round_ in ("0", "1"):
+            layer = Layer("Layer_0", F16, int(round_))
+            x, y = layer.weight(3, 4), layer.weight(3, 4)
+            total = layer.values[x] + layer.values[y] if total is None else total
+            z = layer.op("ElewiseOperation", [x, y], {"elewiseType": 8}, total)
+            layer.write(tmp_path, [z], round_=round_)
+        found = find_runs(tmp_path).runs
+        first, second = (replay(run, runner, others=found).outcomes[0] for run in found)
+        assert first.verdict == "equal"
+        assert second.resembles == ("the result of round 0",)
+
+    def test_a_fault_that_nobody_knows(self, tmp_path, runner):
+        self.attention(tmp_path, lambda q, k, v, mask: wide(q) + 1)
+        assert next(iter(outcomes(tmp_path, runner).values())).resembles == ()
