@@ -33,22 +33,13 @@ def swapped(emit: AscendEmitter, tensor: Tensor) -> Tensor:
     return emit.transpose(tensor, [*range(last - 1), last, last - 1])
 
 
-def swish(emit: AscendEmitter, x: Tensor, scale: float = 1.0) -> Tensor:
-    """X / (1 + exp(-scale * x))."""
-    inner = x if scale == 1.0 else emit.op("Mul", x, emit.like(scale, x))
-    return emit.op("Mul", x, emit.op("Sigmoid", inner))
-
-
-def gelu(emit: AscendEmitter, x: Tensor, *, exact: bool) -> Tensor:
-    """Gelu with the error function, or the approximation with tanh."""
-    half = emit.op("Mul", x, emit.like(0.5, x))
-    if exact:
-        curve = emit.op("Erf", emit.op("Mul", x, emit.like(math.sqrt(0.5), x)))
-    else:
-        cube = emit.op("Mul", emit.op("Mul", x, x), x)
-        inner = emit.op("Add", x, emit.op("Mul", cube, emit.like(0.044715, x)))
-        curve = emit.op("Tanh", emit.op("Mul", inner, emit.like(math.sqrt(2 / math.pi), x)))
-    return emit.op("Mul", half, emit.op("Add", curve, emit.like(1.0, x)))
+def halves(emit: AscendEmitter, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The two halves of x along an axis; half floats in float32."""
+    axis = place(x, dim)
+    if (x.dim(axis) or 0) % 2:
+        raise Unsupported(f"axis {axis} of {x} does not split into two halves")
+    first, second = split_equally(emit, emit.wide(x), axis, 2)
+    return first, second
 
 
 def fast_gelu(emit: AscendEmitter, x: Tensor) -> Tensor:
@@ -115,32 +106,6 @@ def top_k(emit: AscendEmitter, x: Tensor, k: int | Tensor, *, axis: int, largest
         sorted=1,
     )
     return emit.cast(values, x.dtype), positions
-
-
-def one_hot(emit: AscendEmitter, x: Tensor, one: Tensor, zero: Tensor, depth: int, axis: int) -> Tensor:
-    """ONNX OneHot in int64, the only combination of types that every version of ONNX Runtime has for integers.
-
-    A number that is out of range, such as the -1 of padding, has no one; ONNX would count from the end.
-    """
-    rank = x.rank + 1
-    if rank == 1:
-        raise Unsupported(f"{x} is a scalar, which ONNX's OneHot does not take")
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} is out of range for a result of rank {rank}")
-    axis %= rank
-    values = [emit.reshape(emit.cast(v, TensorProto.INT64), [1]) for v in (zero, one)]
-    dims = x.shape or ()
-    wide = emit.cast(x, TensorProto.INT64)
-    is_negative = emit.op("Less", wide, emit.constant(0), shape=x.shape)
-    made = emit.op(
-        "OneHot",
-        emit.op("Where", is_negative, emit.constant(depth), wide, shape=x.shape),
-        emit.constant(depth),
-        emit.concat(values, 0),
-        shape=(*dims[:axis], depth, *dims[axis:]),
-        axis=axis,
-    )
-    return emit.cast(made, one.dtype)
 
 
 def range_filled(emit: AscendEmitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
@@ -14,7 +14,7 @@ from onnx_sparse.converters.writing.emitter import NewNode
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering.slicing import split_by_sizes
 from onnx_sparse.models.graphs import Names
-from onnx_sparse.schemas.declaration import HALF_FLOATS, DType
+from onnx_sparse.schemas.declaration import DType
 
 #: The most elements in all constants that handlers compute: a small file must not become a large model.
 _MOST_COMPUTED = 2**25
@@ -100,14 +100,6 @@ class AscendEmitter(InferringEmitter):
     def extreme(self, op_type: str, one: Tensor, other: Tensor, shape: Shape | None = None) -> Tensor:
         """Max or Min of two tensors of one element type, by default of the shape to which both broadcast."""
         return super().extreme(op_type, one, other, broadcast(one.shape, other.shape) if shape is None else shape)
-
-    def wide(self, tensor: Tensor) -> Tensor:
-        """Half floats as float32, in which the NPU computes; other types as they are."""
-        return self.cast(tensor, TensorProto.FLOAT) if tensor.dtype in HALF_FLOATS else tensor
-
-    def in_float32(self, compute: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        """Compute in float32 and round the result once to the first input's element type."""
-        return self.cast(compute(*map(self.wide, inputs)), inputs[0].dtype)
 
     def arithmetic(self, op_type: str, *inputs: Tensor) -> Tensor:
         """An elementwise operator on inputs of one element type; half floats go through float32 and are rounded once.

@@ -12,16 +12,17 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, one_hot, range_filled, swapped
+from onnx_sparse.converters.ascend.compositions import fast_gelu, halves, range_filled, swapped
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
 from onnx_sparse.converters.ascend.ge.handlers import NodeAttributes as GeAttributes
-from onnx_sparse.converters.ascend.ge.handlers.activation import halves
 from onnx_sparse.converters.errors import ConversionError, Unsupported, UnsupportedNode, UnsupportedNodes, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.writing.inference import MOST_OF_SIZES, inferred
+from onnx_sparse.converters.writing.lowering.activations import gelu, mish
+from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
 from onnx_sparse.converters.writing.registry import Handler, Registry, Results
 from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes
@@ -279,13 +280,13 @@ def _masked_fill_range(node: Node, emit: AscendEmitter) -> Tensor:
     return range_filled(emit, x, start, end, value, node.integer("axis", -1))
 
 
-@handles("NPUOneHot", to="OneHot, Cast")
+@handles("NPUOneHot", to="Equal, Where, Cast")
 def _one_hot(node: Node, emit: AscendEmitter) -> Tensor:
     """The attribute that torch_npu calls num_classes (its exporter num_classses) is the axis; the result is float32."""
     (x,) = node.take(1)
     axis = node.integer("num_classses", node.integer("num_classes", -1))
     on, off = (emit.constant(node.integer(name, default)) for name, default in (("on_value", 1), ("off_value", 0)))
-    made = one_hot(emit, x, on, off, node.integer("depth", 1), axis)
+    made = one_hot(emit, x, emit.constant(node.integer("depth", 1)), on, off, axis)
     return emit.cast(made, TensorProto.FLOAT)
 
 
@@ -312,15 +313,12 @@ def _fast_gelu(node: Node, emit: AscendEmitter) -> Tensor:
 @handles("NPUGeluV2", to="Erf, Tanh, Mul")
 def _gelu(node: Node, emit: AscendEmitter) -> Tensor:
     exact = node.attributes.get("approximate", b"none") not in (b"tanh", "tanh")
-    return emit.in_float32(lambda wide: gelu(emit, wide, exact=exact), *node.take(1))
+    return gelu(emit, *node.take(1), exact=exact)
 
 
 @handles("NPUMish", to="Softplus, Tanh, Mul")
 def _mish(node: Node, emit: AscendEmitter) -> Tensor:
-    def mish(x: Tensor) -> Tensor:
-        return emit.op("Mul", x, emit.op("Tanh", emit.op("Softplus", x)))
-
-    return emit.in_float32(mish, *node.take(1))
+    return mish(emit, *node.take(1))
 
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")

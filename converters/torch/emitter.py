@@ -179,11 +179,6 @@ class TorchEmitter(Emitter):
             return None
         return self.int64(self.tensor(sizes))
 
-    def count(self, tensor: Tensor, axis: int) -> Tensor:
-        """The size of one dimension, as a vector of one element; a constant where it is known."""
-        known = tensor.shape[axis] if tensor.shape is not None else None
-        return self.size(tensor, axis) if known is None else self.constant([known])
-
     def shape_of(self, tensor: Tensor, start: int | None = None, end: int | None = None) -> Tensor:
         """The shape of a tensor, or part of it, as int64; a constant where it is known."""
         if tensor.shape is not None and None not in tensor.shape[start:end]:

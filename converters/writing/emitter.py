@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from onnx_sparse.converters.kernels.element_types import (
 from onnx_sparse.converters.operator_types import bound_types, domain_shapes, result_type
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.schemas import DOMAIN, OPS
-from onnx_sparse.schemas.declaration import FLOATS, DType, dtype_name, element_type, numpy_dtype
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, DType, dtype_name, element_type, numpy_dtype
 
 #: Operators whose results depend on the order of numbers.
 _EXTREMES = ("ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "TopK", "Unique")
@@ -227,7 +227,8 @@ class Emitter(ABC):
         half = self.constant(np.iinfo(np.int64).min)
 
         def flipped(tensor: Tensor) -> Tensor:
-            return self.op("BitwiseXor", tensor, half, shape=tensor.shape)
+            # To add half of what there is turns the uppermost bit, too.
+            return self.op("BitwiseXor" if self.opset >= 18 else "Add", tensor, half, shape=tensor.shape)
 
         wide = [TensorProto.INT64 if dtype == TensorProto.UINT64 else dtype for dtype in dtypes]
         results = self.node(op_type, [flipped(self.cast(data, TensorProto.INT64)), *others], wide, shapes, **attrs)
@@ -260,6 +261,14 @@ class Emitter(ABC):
             with np.errstate(all="ignore"):
                 return self.constant(value.astype(numpy_dtype(dtype)), dtype)
         return self.node("Cast", [tensor], [dtype], [tensor.shape], to=dtype)[0]
+
+    def wide(self, tensor: Tensor) -> Tensor:
+        """Half floats as float32, in which several steps are computed; other types as they are."""
+        return self.cast(tensor, TensorProto.FLOAT) if tensor.dtype in HALF_FLOATS else tensor
+
+    def in_float32(self, compute: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        """Compute half floats in float32 and round the result once to the first input's element type."""
+        return self.cast(compute(*map(self.wide, inputs)), inputs[0].dtype)
 
     def like(self, value: float, tensor: Tensor) -> Tensor:
         """A scalar of a tensor's element type."""
@@ -302,6 +311,11 @@ class Emitter(ABC):
     def size(self, tensor: Tensor, axis: int) -> Tensor:
         """The size of one dimension, as a vector of one element."""
         return self.op("Gather", self.shape_of(tensor), self.constant([axis]), shape=(1,))
+
+    def count(self, tensor: Tensor, axis: int) -> Tensor:
+        """The size of one dimension, as a vector of one element; a constant where it is known."""
+        known = tensor.shape[axis] if tensor.shape is not None else None
+        return self.size(tensor, axis) if known is None else self.constant([known])
 
     def domain_op(
         self, op_type: str, inputs: Mapping[str, Tensor | None], attributes: Mapping[str, str] | None = None

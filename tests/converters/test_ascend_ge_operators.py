@@ -260,7 +260,6 @@ def test_numbers_that_are_not_whole(tmp_path, op_type, inputs, options):
         ("LogicalAnd", [POSITIONS, POSITIONS], {}, "And does not take d0 int32"),
         ("MatMul", [POSITIONS, POSITIONS.T.astype(I64)], {}, r"MatMul takes d0 .* d1 .* only with one element type"),
         ("Tril", [GAMMA], {}, "is not a matrix"),
-        ("OneHot", [n(1), n(4), n(1), n(0)], AT, "is a scalar"),
         ("Reshape", [X, n(24)], AT, "a list of dimensions expected"),
         ("BroadcastTo", [GAMMA, n(4)], AT, "a list of dimensions expected"),
         ("TopKV2", [X, n(5)], AT, "k 5 is not from 0"),

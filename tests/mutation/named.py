@@ -10,7 +10,7 @@ from mutation.rooms import ROOT
 _TESTS = "tests/converters"
 _INTEGERS = f"{_TESTS}/onnxruntime/test_integer_anchors.py"
 _FREQUENT = f"{_TESTS}/test_ascend_ge_frequent.py"
-_IMPORTING = f"{_TESTS}/test_tensorflow_importing_operators.py"
+_VERBS = "tests/verbs"
 _SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
 
 #: Name, file, what it says, what it says with the fault, tests.
@@ -25,8 +25,8 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      "default = self._operator.defaults[name]\n", "return True\n", f"{_TESTS}/test_unread_parts.py"),
     ("attributes that TensorFlow has not", "converters/tensorflow/importing/attributes.py",
      'return kind == "list" and not _values_of(value.list)', "return True", f"{_TESTS}/test_unread_parts.py"),
-    ("limit of shifts", "converters/tensorflow/handlers/math/logic.py",
-     "number.bits - 1", "number.bits", _IMPORTING),
+    ("limit of shifts", "converters/writing/lowering/shifts.py",
+     "_bits(by.dtype) - 1", "_bits(by.dtype)", _VERBS),
     ("tolerance", "converters/verification/comparison.py",
      '"float32": 1e-5', '"float32": 1e-3', f"{_TESTS}/test_verification.py"),
     ("types that only constants may have", "converters/openvino/conversion.py",
@@ -42,9 +42,9 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      "not each.op_type.startswith(_RANDOM)", "True", _SIMPLIFICATION),
     ("integers in floats of their size", "converters/rewriting/simplification.py",
      "and not inexact", "", _SIMPLIFICATION),
-    ("halves to even", "converters/openvino/handlers/arithmetic.py",
+    ("halves to even", "converters/writing/lowering/rounding.py",
      'emit.op("GreaterOrEqual", emit.op("Sub", size, whole)', 'emit.op("Greater", emit.op("Sub", size, whole)',
-     f"{_TESTS}/test_openvino_operators.py"),
+     _VERBS),
     ("least of a clamp", "converters/openvino/handlers/activation.py",
      "math.ceil(max(low, least))", "math.floor(max(low, least))", f"{_TESTS}/test_openvino_rounding.py"),
     ("external data of any folder", "onnx_sparse/models/external_data.py",

@@ -147,7 +147,7 @@ Case = tuple[str, list[Any], dict[str, Any], list[Any]]
 _NEEDS = {
     "no sizes": {"QuantBatchMatmulV3"},
     "no rank": {
-        *("MatMulV2", "MatMul", "BatchMatMulV2", "BatchMatMul", "OneHot", "LayerNormV3", "RmsNorm", "SparseToDense"),
+        *("MatMulV2", "MatMul", "BatchMatMulV2", "BatchMatMul", "LayerNormV3", "RmsNorm", "SparseToDense"),
         *("FlattenV2", "Flatten", "AddRmsNorm", "QuantBatchMatmulV3", "DynamicPartition", "DynamicStitch", "PRelu"),
         *("ParallelDynamicStitch", "UniqueWithCounts", "UniqueExt2", "UniqueWithCountsExt2", "IndexByTensor", "Index"),
         *("IndexPutV2", "InplaceIndexAdd", "SearchSorted", "MatMulV3", "BatchMatMulV3", "LayerNorm", "GroupNormV2"),

@@ -137,7 +137,7 @@ declare("power", _powers, _power, NUMBERS, digits=16, tensorflow="Pow", openvino
 def _shifts(rng: np.random.Generator, dtype: np.dtype[Any]) -> Case:
     """All amounts of a type and beyond its width, below zero, and at its ends."""
     bits, least = 8 * dtype.itemsize, 0 if dtype.kind == "u" else -2
-    amounts = np.concatenate([np.arange(least, bits + 3), np.array([np.iinfo(dtype).max])]).astype(dtype)
+    amounts = np.array([*range(least, bits + 3), np.iinfo(dtype).max], dtype)
     x = np.concatenate([ends(dtype), numbers(rng, dtype, (4,))])
     x, by = (part.ravel() for part in np.meshgrid(x, amounts))
     return Case([x, by])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import ml_dtypes
@@ -14,7 +13,8 @@ from onnx import ModelProto
 
 import onnx_sparse
 from onnx_sparse.converters.errors import ConversionError
-from verbs.declaration import VERBS, Case, OutOfRangeError, Verb
+from verbs import declared
+from verbs.declaration import Case, OutOfRangeError, Verb
 from verbs.roads import ROADS, Array, Source
 
 
@@ -45,7 +45,7 @@ class _Draw:
 
 def examine(name: str, road: str, seed: int, report: Report) -> None:
     """Draw a verb for each element type, and convert all draws in one model."""
-    verb = VERBS[name]
+    verb = declared()[name]
     draws = _drawn(verb, road, seed)
     waiting = {key: draw for key, draw in draws.items() if not draw.is_error}
     model = _converted(verb, road, waiting, report)
@@ -187,7 +187,7 @@ def _say_wrong(verb: Verb, road: str, draw: _Draw, what: str, report: Report) ->
 
 def pairs(chosen: str = "") -> list[tuple[str, str]]:
     """The verbs and roads whose names have a part in common."""
-    found = [(name, road) for name, verb in sorted(VERBS.items()) for road in verb.roads]
+    found = [(name, road) for name, verb in sorted(declared().items()) for road in verb.roads]
     return [(name, road) for name, road in found if chosen in f"{name}-{road}"]
 
 
@@ -198,7 +198,3 @@ def run(chosen: str, first: int, count: int) -> Report:
         for name, road in pairs(chosen):
             examine(name, road, seed, report)
     return report
-
-
-def counted(report: Report) -> Mapping[str, int]:
-    return dict(report.counts)

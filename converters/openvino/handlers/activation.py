@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from onnx import TensorProto
 
 from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import activations
 from onnx_sparse.schemas.declaration import DType
 
 
@@ -23,26 +25,33 @@ def _plain(op_type: str) -> Handling:
 for _source, _version, _target in (
     ("ReLU", 1, "Relu"),
     ("Sigmoid", 1, "Sigmoid"),
-    ("SoftPlus", 4, "Softplus"),
-    ("SoftSign", 9, "Softsign"),
-    ("Mish", 4, "Mish"),
 ):
     handles(f"{_source}-{_version}", to=_target)(_plain(_target))
+
+
+for _source, _function in (
+    ("SoftPlus-4", activations.softplus),
+    ("SoftSign-9", activations.softsign),
+    ("Mish-4", activations.mish),
+    ("HSwish-4", activations.hard_swish),
+):
+
+    def _activation(node: Node, emit: Emitter, function: Callable[..., Tensor] = _function) -> Tensor:
+        return function(emit, node[0])
+
+    handles(_source, to={"HSwish-4": "HardSwish"}.get(_source, _source.partition("-")[0].capitalize()))(_activation)
 
 
 @handles("Elu-1", to="Elu")
 def elu(node: Node, emit: Emitter) -> Tensor:
     """Elu-1."""
-    return emit.op("Elu", node[0], alpha=node.number("alpha"))
+    return activations.elu(emit, node[0], node.number("alpha"))
 
 
 @handles("Selu-1", to="Elu, Mul")
 def selu(node: Node, emit: Emitter) -> Tensor:
     """Selu-1, whose alpha and lambda are tensors: lambda * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))."""
-    x, alpha, scale = node[0], node[1], node[2]
-    zero = emit.like(0, x)
-    below = emit.op("Sub", emit.op("Exp", emit.op("Min", x, zero)), emit.like(1, x))
-    return emit.op("Mul", scale, emit.op("Add", emit.op("Max", x, zero), emit.op("Mul", alpha, below)))
+    return activations.selu(emit, node[0], node[1], node[2])
 
 
 @handles("PReLU-1", to="PRelu")
@@ -67,51 +76,32 @@ def _slopes_of_channels(x: Tensor, slope: Tensor, emit: Emitter) -> Tensor:
 @handles("Gelu-2", to="Erf")
 def gelu_2(node: Node, emit: Emitter) -> Tensor:
     """Gelu-2, with the error function."""
-    return _gelu(node[0], emit, "erf")
+    return activations.gelu(emit, node[0], exact=True)
 
 
 @handles("Gelu-7", to="Erf or Tanh")
 def gelu_7(node: Node, emit: Emitter) -> Tensor:
     """Gelu-7."""
-    return _gelu(node[0], emit, node.choice("approximation_mode", ("erf", "tanh"), "erf"))
-
-
-def _gelu(x: Tensor, emit: Emitter, mode: str) -> Tensor:
-    if mode == "erf":
-        inner = emit.op("Erf", emit.op("Div", x, emit.like(math.sqrt(2), x)))
-    else:
-        cube = emit.op("Mul", emit.op("Mul", x, x), emit.op("Mul", x, emit.like(0.044715, x)))
-        inner = emit.op("Tanh", emit.op("Mul", emit.op("Add", x, cube), emit.like(math.sqrt(2 / math.pi), x)))
-    half = emit.op("Mul", x, emit.like(0.5, x))
-    return emit.op("Mul", half, emit.op("Add", inner, emit.like(1, x)))
+    return activations.gelu(emit, node[0], exact=node.choice("approximation_mode", ("erf", "tanh"), "erf") == "erf")
 
 
 @handles("Swish-4", to="Sigmoid, Mul")
 def swish(node: Node, emit: Emitter) -> Tensor:
     """Swish-4: x * sigmoid(beta * x)."""
-    x, beta = node[0], node.optional(1)
-    inner = x if beta is None else emit.op("Mul", x, emit.scalar(beta))
-    return emit.op("Mul", x, emit.op("Sigmoid", inner))
-
-
-@handles("HSwish-4", to="HardSwish")
-def hswish(node: Node, emit: Emitter) -> Tensor:
-    """HSwish-4."""
-    return emit.op("HardSwish", node[0])
+    beta = node.optional(1)
+    return activations.swish(emit, node[0], 1.0 if beta is None else emit.scalar(beta))
 
 
 @handles("HSigmoid-5", to="HardSigmoid")
 def hsigmoid(node: Node, emit: Emitter) -> Tensor:
     """HSigmoid-5: min(max(x + 3, 0), 6) / 6."""
-    return emit.op("HardSigmoid", node[0], alpha=1 / 6, beta=0.5)
+    return activations.hard_sigmoid(emit, node[0], 1 / 6, 0.5)
 
 
 @handles("HardSigmoid-1", to="Min, Max")
 def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
     """HardSigmoid-1: max(0, min(1, alpha * x + beta)) with alpha and beta as tensors."""
-    x = node[0]
-    line = emit.op("Add", emit.op("Mul", x, node[1]), node[2])
-    return emit.op("Max", emit.like(0, x), emit.op("Min", emit.like(1, x), line))
+    return activations.hard_sigmoid(emit, node[0], node[1], node[2])
 
 
 @handles("Clamp-1", to="Clip")

@@ -8,7 +8,8 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering import division, rounding
+from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
 
 _SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
@@ -83,43 +84,20 @@ def not_equal(node: Node, emit: Emitter) -> Tensor:
 @handles("BitwiseLeftShift-15", to="BitShift")
 def left_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseLeftShift-15."""
-    return _shift(node, emit, "LEFT")
+    return shift_left(emit, *operands(node))
 
 
 @handles("BitwiseRightShift-15", to="BitShift")
 def right_shift(node: Node, emit: Emitter) -> Tensor:
     """BitwiseRightShift-15."""
-    return _shift(node, emit, "RIGHT")
-
-
-def _shift(node: Node, emit: Emitter, direction: str) -> Tensor:
-    """A shift of bits, for which ONNX Runtime has kernels of some unsigned types; a negative number keeps its sign.
-
-    Signed numbers go through 64 bits; what is beyond the type is cast away.
-    """
-    a, b = operands(node)
-    dtype = a.dtype
-    if dtype in _UNSIGNED:
-        wide = TensorProto.UINT32 if dtype == TensorProto.UINT16 else dtype
-        return emit.cast(emit.op("BitShift", emit.cast(a, wide), emit.cast(b, wide), direction=direction), dtype)
-    bits, by = (emit.cast(emit.cast(t, TensorProto.INT64), TensorProto.UINT64) for t in (a, b))
-    if direction == "LEFT":
-        return emit.cast(emit.cast(emit.op("BitShift", bits, by, direction=direction), TensorProto.INT64), dtype)
-    # Of a negative number, the bits that are shifted are the inverted ones, and so are those that come.
-    is_negative = emit.op("Less", a, emit.like(0, a))
-    inverted = emit.op("BitShift", emit.op("BitwiseNot", bits), by, direction=direction)
-    shifted = emit.op("BitShift", bits, by, direction=direction)
-    made = emit.op(
-        "Where", is_negative, *(emit.cast(t, TensorProto.INT64) for t in (emit.op("BitwiseNot", inverted), shifted))
-    )
-    return emit.cast(made, dtype)
+    return shift_right(emit, *operands(node))
 
 
 @handles("Divide-1", to="Div")
 def divide(node: Node, emit: Emitter) -> Tensor:
     """Divide-1. Integers are divided as in Python, rounding down, unless `m_pythondiv` is false."""
     a, b = operands(node)
-    return quotient(emit, a, b) if node.flag("m_pythondiv", True) else emit.op("Div", a, b)
+    return quotient(emit, a, b) if node.flag("m_pythondiv", True) else division.truncate_div(emit, a, b)
 
 
 def quotient(emit: Emitter, a: Tensor, b: Tensor) -> Tensor:
@@ -157,7 +135,6 @@ def _unary(op_type: str) -> Handling:
 for _source, _version, _target in (
     ("Abs", 1, "Abs"),
     ("Negative", 1, "Neg"),
-    ("Sign", 1, "Sign"),
     ("Exp", 1, "Exp"),
     ("Log", 1, "Log"),
     ("Erf", 1, "Erf"),
@@ -166,6 +143,12 @@ for _source, _version, _target in (
     ("IsNaN", 10, "IsNaN"),
 ):
     handles(f"{_source}-{_version}", to=_target)(_unary(_target))
+
+
+@handles("Sign-1", to="Sign")
+def sign(node: Node, emit: Emitter) -> Tensor:
+    """Sign-1."""
+    return rounding.sign(emit, node[0])
 
 
 @handles("ErfInv-17", to="Log, Mul, Add", notes="Of float, float16 and bfloat16; to the digits of float.")
@@ -215,19 +198,8 @@ def ceiling(node: Node, emit: Emitter) -> Tensor:
 
 @handles("Round-5", to="Round")
 def round_(node: Node, emit: Emitter) -> Tensor:
-    """Round-5. ONNX rounds halves to even; halves away from zero are computed from |x| and the sign."""
+    """Round-5."""
     x, mode = node[0], node.choice("mode", ("half_to_even", "half_away_from_zero"), "half_to_even")
-    if x.dtype in _INTEGERS:
-        return x
-    if mode == "half_to_even":
-        return emit.op("Round", x)
-    return rounded_away(emit, x)
-
-
-def rounded_away(emit: Emitter, x: Tensor) -> Tensor:
-    """The nearest whole numbers; halves are rounded away from zero."""
-    size = emit.op("Abs", x)
-    whole = emit.op("Floor", size)
-    # Not floor(|x| + 0.5): for the largest number below a half, the sum is rounded up to 1.
-    up = emit.op("GreaterOrEqual", emit.op("Sub", size, whole), emit.like(0.5, x))
-    return emit.op("Mul", emit.op("Sign", x), emit.op("Add", whole, emit.cast(up, x.dtype)))
+    if mode == "half_away_from_zero":
+        return rounding.half_away(emit, x)
+    return x if x.dtype in _INTEGERS else emit.op("Round", x)

@@ -10,6 +10,10 @@ from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.model_ports import element_type
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import one_hot as lowering
+from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.reordering import rolled
+from onnx_sparse.converters.writing.lowering.scattering import scatter_elements, scatter_rows
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 from onnx_sparse.schemas.segment_body import highest, lowest
 
@@ -26,43 +30,8 @@ def gather_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
 
 @handles("Gather-7", "Gather-8", to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
 def gather_7(node: Node, emit: OpenVINOEmitter) -> Tensor:
-    """Gather-7 and Gather-8. With batch dimensions, GatherElements with indices of the result's shape."""
-    batch, axis = node.integer("batch_dims", 0), _axis(node, 2)
-    rank = node[1].shape
-    if batch < 0:
-        if rank is None:
-            raise Unsupported("the rank of the indices is not known")
-        batch += len(rank)
-    if batch < 0 or (rank is not None and batch > len(rank)):
-        raise Unsupported(f"batch_dims = {node.integer('batch_dims', 0)} does not fit the indices")
-    if batch == 0:
-        return emit.op("Gather", node[0], emit.index(node[1]), axis=axis)
-    return _batched_gather(node, emit, batch, axis)
-
-
-def _batched_gather(node: Node, emit: OpenVINOEmitter, batch: int, axis: int) -> Tensor:
-    """Data [B, M, A, R] with indices [B, I] to [B, M, I, R], where each letter is a group of axes."""
-    data, indices = node[0], emit.int64(node[1])
-    axis = data.axis(axis)
-    if axis < batch:
-        raise Unsupported(f"axis {axis} is among the {batch} batch dimensions")
-    one = emit.constant([1])
-
-    def size(tensor: Tensor, start: int, end: int | None) -> Tensor:
-        return emit.op("ReduceProd", emit.shape_of(tensor, start, end), emit.constant([0]), keepdims=1)
-
-    sizes = [size(data, 0, batch), size(data, batch, axis), emit.shape_of(data, axis, axis + 1)]
-    rest = size(data, axis + 1, None) if axis + 1 < data.rank else one
-    middle = sizes[1] if batch < axis else one
-    flat = emit.op("Reshape", data, emit.op("Concat", sizes[0], middle, sizes[2], rest, axis=0), allowzero=1)
-    count = size(indices, batch, None) if batch < indices.rank else one
-    wide = emit.op("Reshape", indices, emit.op("Concat", sizes[0], one, count, one, axis=0), allowzero=1)
-    target = emit.op("Concat", sizes[0], middle, count, rest, axis=0)
-    picked = emit.op("GatherElements", flat, emit.op("Expand", wide, target), axis=2)
-    shape = emit.op(
-        "Concat", emit.shape_of(data, 0, axis), emit.shape_of(indices, batch), emit.shape_of(data, axis + 1), axis=0
-    )
-    return emit.op("Reshape", picked, shape, allowzero=1)
+    """Gather-7 and Gather-8."""
+    return gathered(emit, node[0], node[1], _axis(node, 2), node.integer("batch_dims", 0))
 
 
 @handles("GatherElements-6", to="GatherElements")
@@ -91,25 +60,13 @@ def gather_nd_5(node: Node, emit: OpenVINOEmitter) -> Tensor:
 @handles("ScatterUpdate-3", to="ScatterND", notes="The axis must be a constant.")
 def scatter_update(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScatterUpdate-3: data[.., indices, ..] = updates, along an axis."""
-    data, indices, updates = node[0], emit.int64(node[1]), node[2]
-    rank = data.rank
-    axis = data.axis(_axis(node, 3))
-    places = indices.rank
-    rest = [a for a in range(rank) if a != axis]
-    front = [axis, *rest]
-    moved = data if axis == 0 else emit.op("Transpose", data, perm=front)
-    # In the updates, the axes of the indices are at the position of the axis.
-    order = [*range(axis, axis + places), *range(axis), *range(axis + places, rank - 1 + places)]
-    if order != sorted(order):
-        updates = emit.op("Transpose", updates, perm=order)
-    made = emit.op("ScatterND", moved, emit.op("Unsqueeze", indices, emit.constant([-1])), updates)
-    return made if axis == 0 else emit.op("Transpose", made, perm=[front.index(a) for a in range(rank)])
+    return scatter_rows(emit, node[0], node[1], node[2], node[0].axis(_axis(node, 3)))
 
 
 @handles("ScatterElementsUpdate-3", to="ScatterElements", notes="The axis must be a constant.")
 def scatter_elements_3(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """ScatterElementsUpdate-3."""
-    return emit.op("ScatterElements", node[0], emit.index(node[1]), node[2], axis=_axis(node, 3))
+    return scatter_elements(emit, node[0], emit.index(node[1]), node[2], _axis(node, 3))
 
 
 @handles("ScatterElementsUpdate-12", to="ScatterElements")
@@ -125,7 +82,7 @@ def scatter_elements_12(node: Node, emit: OpenVINOEmitter) -> Tensor:
         neutral = {"add": 0, "mul": 1, "min": highest(data.dtype), "max": lowest(data.dtype)}[reduction]
         neutrals = emit.op("Expand", emit.like(neutral, data), emit.shape_of(indices))
         data = emit.op("ScatterElements", data, indices, neutrals, axis=axis)
-    made = emit.op("ScatterElements", data, indices, updates, axis=axis, reduction=reduction)
+    made = scatter_elements(emit, data, indices, updates, axis, reduction)
     if not is_mean:
         return made
     ones, none = (emit.op("Expand", emit.constant(n), emit.shape_of(t)) for n, t in ((1, indices), (0, data)))
@@ -164,16 +121,17 @@ def non_zero(node: Node, emit: OpenVINOEmitter) -> Tensor:
     return emit.op("NonZero", node[0])
 
 
-@handles("OneHot-1", "OneHot-16", to="OneHot", notes="Negative indices count from the end only in mode normalize.")
+@handles(
+    "OneHot-1", "OneHot-16", to="Equal, Where", notes="Negative indices count from the end only in mode normalize."
+)
 def one_hot(node: Node, emit: OpenVINOEmitter) -> Tensor:
-    """OneHot-1 and OneHot-16. ONNX counts negative indices from the end; in OpenVINO such rows are all off."""
+    """OneHot-1 and OneHot-16, of which only the latter may count negative indices from the end."""
     indices, depth = emit.int64(node[0]), emit.int64(emit.scalar(node[1]))
     on, off = (emit.scalar(node[k]) for k in (2, 3))
-    if node.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "ignore_negative":
-        # One past the last index is out of range, which gives a row that is all off.
-        indices = emit.op("Where", emit.op("Less", indices, emit.constant(0)), depth, indices)
-    hot = emit.op("OneHot", indices, depth, emit.constant([0, 1]), axis=node.integer("axis"))
-    return emit.op("Where", emit.cast(hot, TensorProto.BOOL), on, off)
+    if node.choice("negative_indices_mode", ("ignore_negative", "normalize"), "ignore_negative") == "normalize":
+        from_end = emit.op("Add", indices, depth)
+        indices = emit.op("Where", emit.op("Less", indices, emit.constant(0)), from_end, indices)
+    return lowering.one_hot(emit, indices, depth, on, off, node.integer("axis"))
 
 
 @handles(
@@ -259,15 +217,10 @@ def unique(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     return emit.ops("Unique", [node[0]], dtypes, axis=axis, sorted=int(node.flag("sorted", True)))
 
 
-@handles("Roll-7", to="Gather, Mod", notes="The axes must be a constant.")
+@handles("Roll-7", to="Slice, Concat", notes="The axes must be a constant.")
 def roll(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Roll-7: what is shifted off the end comes in at the start."""
     shifts, axes = emit.vector(node[1]), node[2].integers("the axes")
-    made = node[0]
-    for k, axis in enumerate(axes):
-        size = emit.op("Squeeze", emit.shape_of(made, made.axis(axis), made.axis(axis) + 1), emit.constant([0]))
-        places = emit.op("Range", emit.constant(0), size, emit.constant(1))
-        # One shift may serve all axes.
-        shift = emit.op("Gather", shifts, emit.constant(0 if node[1].shape in ((), (1,)) else k))
-        made = emit.op("Gather", made, emit.op("Mod", emit.op("Sub", places, shift), size), axis=axis)
-    return made
+    # One shift may serve all axes.
+    places = [0 if node[1].shape in ((), (1,)) else k for k in range(len(axes))]
+    return rolled(emit, node[0], [emit.op("Gather", shifts, emit.constant([k])) for k in places], axes)

@@ -6,6 +6,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import reordering
 
 
 @handles("Reshape-1", to="Reshape")
@@ -130,33 +131,13 @@ def pad(node: Node, emit: OpenVINOEmitter) -> Tensor:
     if mode != "constant":
         node.disregard("3")
     if mode == "symmetric":
-        return _mirrored(emit, node[0], begins.integers("the paddings"), ends.integers("the paddings"))
+        pairs = [*zip(begins.integers("the paddings"), ends.integers("the paddings"), strict=True)]
+        return reordering.mirrored(emit, node[0], pairs, symmetric=True)
     pads = emit.op("Concat", begins, ends, axis=0)
     value = node.optional(3) if mode == "constant" else None
     if value is not None:
         value = emit.scalar(emit.cast(value, node[0].dtype))
     return emit.op("Pad", node[0], pads, value, mode=mode)
-
-
-def _mirrored(emit: OpenVINOEmitter, x: Tensor, begins: list[int], ends: list[int]) -> Tensor:
-    """Pad x with its own first and last elements, mirrored at the edges, which no mode of ONNX's Pad does."""
-    if not x.rank == len(begins) == len(ends):
-        raise Unsupported(f"{len(begins)} and {len(ends)} paddings of {x}")
-    last = emit.constant([-1])
-    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        if begin < 0 or end < 0:
-            raise Unsupported("pad_mode = 'symmetric' with negative paddings")
-        along = emit.constant([axis])
-        parts = [x]
-        if begin:
-            # From element begin - 1 down to 0; the end of the slice is before the start of the axis.
-            parts.insert(0, emit.op("Slice", x, emit.constant([begin - 1]), emit.constant([-(2**62)]), along, last))
-        if end:
-            back = emit.op("Slice", x, emit.constant([-end]), emit.constant([2**62]), along, emit.constant([1]))
-            parts.append(emit.op("Slice", back, last, emit.constant([-(2**62)]), along, last))
-        if len(parts) > 1:
-            x = emit.op("Concat", *parts, axis=axis)
-    return x
 
 
 @handles("Reverse-1", to="Slice", notes="The axes must be a constant.")
@@ -165,21 +146,11 @@ def reverse(node: Node, emit: OpenVINOEmitter) -> Tensor:
     axes = node[1].constant("the axes").ravel()
     if node.choice("mode", ("index", "mask")) == "mask":
         axes = axes.nonzero()[0]
-    count = axes.size
-    ends = emit.constant([-(2**62)] * count)
-    return emit.op(
-        "Slice", node[0], emit.constant([-1] * count), ends, emit.constant(axes), emit.constant([-1] * count)
-    )
+    return reordering.reversed_along(emit, node[0], axes.tolist())
 
 
 @handles("ReverseSequence-1", to="ReverseSequence")
 def reverse_sequence(node: Node, emit: OpenVINOEmitter) -> Tensor:
-    """ReverseSequence-1. ONNX requires batch and sequence to be the first two axes; others are transposed there."""
-    x, lengths = node[0], emit.vector(node[1])
+    """ReverseSequence-1."""
     batch, time = node.integer("batch_axis", 0), node.integer("seq_axis", 1)
-    if {batch, time} == {0, 1}:
-        return emit.op("ReverseSequence", x, lengths, batch_axis=batch, time_axis=time)
-    rank, front = x.rank, [x.axis(batch), x.axis(time)]
-    order = front + [axis for axis in range(rank) if axis not in front]
-    moved = emit.op("ReverseSequence", emit.op("Transpose", x, perm=order), lengths, batch_axis=0, time_axis=1)
-    return emit.op("Transpose", moved, perm=[order.index(axis) for axis in range(rank)])
+    return reordering.reverse_sequence(emit, node[0], emit.vector(node[1]), batch=batch, time=time)

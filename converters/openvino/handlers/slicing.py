@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from onnx import TensorProto
-
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
-
-#: Beyond every dimension, yet small enough not to overflow in ONNX Runtime.
-_END = 2**62
+from onnx_sparse.converters.writing.lowering import slicing
 
 
 @handles("Slice-8", to="Slice")
@@ -48,48 +43,18 @@ def slice_scatter(node: Node, emit: OpenVINOEmitter) -> Tensor:
     return emit.op("Reshape", made, emit.shape_of(data), allowzero=1)
 
 
-@handles("StridedSlice-1", to="Slice, Squeeze, Unsqueeze", notes="With begin or end masks, steps must be constants.")
+@handles("StridedSlice-1", to="Slice, Squeeze, Unsqueeze")
 def strided_slice(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """StridedSlice-1 with its five masks, whose position k belongs to entry k of begin, not to axis k."""
-    x, count = node[0], _entries(node)
-    masks = {key: _mask(node, key, count) for key in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
-    steps = emit.vector(node[3]) if node.optional(3) is not None else emit.constant([1] * count)
-    begins, ends = emit.vector(node[1]), emit.vector(node[2])
-    # 1. The input axis of each entry. A new axis has none, an ellipsis takes all that the others leave.
-    new = [k for k in range(count) if masks["new_axis"][k] and not masks["ellipsis"][k]]
-    ellipses = [k for k in range(count) if masks["ellipsis"][k]]
-    if len(ellipses) > 1:
-        raise Unsupported("more than one ellipsis")
-    taken = [k for k in range(count) if k not in new and k not in ellipses]
-    skipped = x.rank - len(taken) if ellipses else 0
-    axes: dict[int, int] = {}
-    results: dict[int, int] = {}  # the result axis of each entry, before shrinking
-    axis = result = 0
-    for k in range(count):
-        results[k] = result
-        if k in ellipses:
-            axis, result = axis + skipped, result + skipped
-            continue
-        if k not in new:
-            axes[k], axis = axis, axis + 1
-        result += 1
-    # 2. The slice itself, along the axes of the entries.
-    made = x
-    if taken:
-        picked = [_picked(emit, part, taken, count) for part in (begins, ends, steps)]
-        starts, stops, strides = _masked(emit, picked, [{key: m[k] for key, m in masks.items()} for k in taken])
-        made = emit.op("Slice", made, starts, stops, emit.constant([axes[k] for k in taken]), strides)
-    # 3. New axes are added and shrunk axes removed.
-    if new:
-        made = emit.op("Unsqueeze", made, emit.constant([results[k] for k in new]))
-    shrunk = [results[k] for k in taken if masks["shrink_axis"][k]]
-    return emit.op("Squeeze", made, emit.constant(shrunk)) if shrunk else made
+    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    masks = {name: _mask(node.integers(f"{name}_mask", [])) for name in names}
+    strides = emit.constant([1] * _entries(node)) if node.optional(3) is None else node[3]
+    return slicing.strided_slice(emit, node[0], node[1], node[2], strides, masks)
 
 
-def _mask(node: Node, key: str, count: int) -> list[bool]:
-    """One of the masks; entries that the file omits at its end are not set."""
-    given = [bool(bit) for bit in node.integers(f"{key}_mask", [])]
-    return given + [False] * (count - len(given))
+def _mask(entries: list[int]) -> int:
+    """A mask as bits; entries that the file omits at its end are not set. A set one of begin means: ignore begin."""
+    return sum(1 << k for k, bit in enumerate(entries) if bit)
 
 
 def _entries(node: Node) -> int:
@@ -99,49 +64,3 @@ def _entries(node: Node) -> int:
         if part.shape and part.shape[0] is not None:
             return part.shape[0]
     raise Unsupported("the number of entries in begin is not known")
-
-
-def _picked(emit: OpenVINOEmitter, part: Tensor, taken: list[int], count: int) -> Tensor:
-    if part.value is not None:
-        if part.value.shape != (count,):
-            raise Unsupported(f"{part}, where {count} entries are needed")
-        return emit.constant(part.value[taken])
-    return part if len(taken) == count else emit.op("Gather", part, emit.constant(taken))
-
-
-def _masked(emit: OpenVINOEmitter, parts: list[Tensor], masks: list[dict[str, bool]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Begin, end and step with the masks in effect: all of an axis, or one element of it."""
-    begins, ends, steps = parts
-    shrink = np.array([mask["shrink_axis"] for mask in masks])
-    open_begin = np.array([mask["begin"] for mask in masks]) & ~shrink
-    # A mask of 1 in an IR's begin_mask means: ignore begin.
-    open_end = np.array([mask["end"] for mask in masks]) & ~shrink
-    if (open_begin.any() or open_end.any()) and steps.value is None:
-        raise Unsupported("steps that are not constant, with masks")
-    signs = np.sign(steps.value) if steps.value is not None else np.ones(len(masks), np.int64)
-    begins = _where(emit, open_begin, emit.constant(np.where(signs < 0, _END, 0)), begins)
-    ends = _where(emit, open_end, emit.constant(np.where(signs < 0, -_END, _END)), ends)
-    if shrink.any():
-        # One element: from begin to begin + 1, where -1 + 1 is the end of the axis and not its start.
-        if begins.value is not None:
-            after = emit.constant(np.where(begins.value == -1, _END, begins.value + 1))
-        else:
-            last = emit.op("Equal", begins, emit.constant(-1))
-            following = emit.op("Add", begins, emit.constant(1))
-            after = emit.op("Where", last, emit.constant(_END), following)
-        ends = _where(emit, shrink, after, ends)
-        steps = _where(emit, shrink, emit.constant([1] * len(masks)), steps)
-    return begins, ends, steps
-
-
-def _where(
-    emit: OpenVINOEmitter, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], chosen: Tensor, other: Tensor
-) -> Tensor:
-    if not mask.any():
-        return other
-    if mask.all():
-        return chosen
-    if chosen.value is not None and other.value is not None:
-        return emit.constant(np.where(mask, chosen.value, other.value))
-    made = emit.op("Where", emit.constant(mask, TensorProto.BOOL), chosen, other)
-    return made

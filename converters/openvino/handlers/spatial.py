@@ -9,57 +9,30 @@ from onnx_sparse.converters.openvino.emitter import FLOATS, NARROW, OpenVINOEmit
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import blocks
 
 
-def _square_blocks(node: Node) -> tuple[str, int, int]:
-    """The mode and the size of blocks, and the rank of the data."""
+def _square_blocks(node: Node) -> tuple[str, int]:
+    """The mode and the size of blocks, of data that have space."""
     mode, block = node.choice("mode", ("blocks_first", "depth_first")), node.integer("block_size", 1)
     if block < 1:
         raise Unsupported(f"block_size = {block}")
-    return mode, block, node.ranked(0, 3).rank
+    node.ranked(0, 3)
+    return mode, block
 
 
 @handles("DepthToSpace-1", to="DepthToSpace, or Reshape, Transpose")
 def depth_to_space(node: Node, emit: OpenVINOEmitter) -> Tensor:
-    """DepthToSpace-1: the channels of a pixel become a block of pixels. ONNX's operator has two axes of space."""
-    mode, block, rank = _square_blocks(node)
-    if rank == 4:
-        return emit.op(
-            "DepthToSpace", node[0], blocksize=block, mode={"blocks_first": "DCR", "depth_first": "CRD"}[mode]
-        )
-    count = rank - 2
-    sizes = emit.shape_of(node[0])
-    batch, channels, space = (emit.op("Slice", sizes, *_span(emit, *span)) for span in ((0, 1), (1, 2), (2, rank)))
-    fewer = emit.op("Div", channels, emit.constant([block**count]))
-    blocks = emit.constant([block] * count)
-    depth = [blocks, fewer] if mode == "blocks_first" else [fewer, blocks]
-    split = emit.op("Reshape", node[0], emit.op("Concat", batch, *depth, space, axis=0), allowzero=1)
-    # The axes of the channels, of the blocks and of space, of which the latter two take turns in the result.
-    channel, block_axes = (1 + count, range(1, 1 + count)) if mode == "blocks_first" else (1, range(2, 2 + count))
-    order = [0, channel, *(axis for k in range(count) for axis in (2 + count + k, block_axes[k]))]
-    larger = emit.op("Concat", batch, fewer, emit.op("Mul", space, blocks), axis=0)
-    return emit.op("Reshape", emit.op("Transpose", split, perm=order), larger, allowzero=1)
+    """DepthToSpace-1: the channels of a pixel become a block of pixels."""
+    mode, block = _square_blocks(node)
+    return blocks.depth_to_space(emit, node[0], block, depth_first=mode == "depth_first")
 
 
 @handles("SpaceToDepth-1", to="SpaceToDepth, or Reshape, Transpose")
 def space_to_depth(node: Node, emit: OpenVINOEmitter) -> Tensor:
-    """SpaceToDepth-1: the inverse of DepthToSpace. ONNX's operator has two axes of space, and puts blocks first."""
-    mode, block, rank = _square_blocks(node)
-    if rank == 4 and mode == "blocks_first":
-        return emit.op("SpaceToDepth", node[0], blocksize=block)
-    count = rank - 2
-    sizes = emit.shape_of(node[0])
-    front, channels, space = (emit.op("Slice", sizes, *_span(emit, *span)) for span in ((0, 2), (1, 2), (2, rank)))
-    blocks = emit.constant([block] * count)
-    smaller = emit.op("Div", space, blocks)
-    pairs = [emit.op("Unsqueeze", t, emit.constant([1])) for t in (smaller, blocks)]
-    taking_turns = emit.op("Reshape", emit.op("Concat", *pairs, axis=1), emit.constant([-1]))
-    split = emit.op("Reshape", node[0], emit.op("Concat", front, taking_turns, axis=0), allowzero=1)
-    block_axes, space_axes = range(3, rank + count, 2), range(2, rank + count, 2)
-    order = [0, *block_axes, 1, *space_axes] if mode == "blocks_first" else [0, 1, *block_axes, *space_axes]
-    more = emit.op("Mul", channels, emit.constant([block**count]))
-    deeper = emit.op("Concat", emit.op("Slice", sizes, *_span(emit, 0, 1)), more, smaller, axis=0)
-    return emit.op("Reshape", emit.op("Transpose", split, perm=order), deeper, allowzero=1)
+    """SpaceToDepth-1: the inverse of DepthToSpace."""
+    mode, block = _square_blocks(node)
+    return blocks.space_to_depth(emit, node[0], block, depth_first=mode == "depth_first")
 
 
 @handles("ShuffleChannels-1", to="Reshape, Transpose")
@@ -80,59 +53,30 @@ def shuffle_channels(node: Node, emit: OpenVINOEmitter) -> Tensor:
 @handles("SpaceToBatch-2", to="Pad, Reshape, Transpose", notes="The block shape must be a constant.")
 def space_to_batch(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """SpaceToBatch-2: (data, block shape, paddings at the start, at the end). The blocks' positions become batches."""
-    blocks, rank = _blocks(node), node[0].rank
+    sizes = _blocks(node)
     pads = emit.op("Concat", emit.vector(node[2]), emit.vector(node[3]), axis=0)
-    data = emit.op("Pad", node[0], pads)
-    sizes = emit.shape_of(data)
-    split = emit.op("Div", sizes, emit.constant(blocks))
-    # [batch, size / block, block, ...]: the block of the batch, which is 1, is left out.
-    shape = _interleaved(emit, split, emit.constant(blocks), rank)
-    moved = emit.op("Transpose", emit.op("Reshape", data, shape, allowzero=1),
-                    perm=[*range(2, 2 * rank, 2), 0, *range(1, 2 * rank - 1, 2)])  # fmt: skip
-    batch = emit.op("Mul", emit.op("Slice", sizes, *_span(emit, 0, 1)), emit.constant([_product(blocks)]))
-    rest = emit.op("Slice", split, *_span(emit, 1, rank))
-    return emit.op("Reshape", moved, emit.op("Concat", batch, rest, axis=0), allowzero=1)
+    return blocks.space_to_batch(emit, emit.op("Pad", node[0], pads), sizes)
 
 
 @handles("BatchToSpace-2", to="Reshape, Transpose, Slice", notes="The block shape must be a constant.")
 def batch_to_space(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """BatchToSpace-2: (data, block shape, what is cropped at the start, at the end): the inverse of SpaceToBatch."""
-    blocks, rank = _blocks(node), node[0].rank
-    sizes = emit.shape_of(node[0])
-    batch = emit.op("Div", emit.op("Slice", sizes, *_span(emit, 0, 1)), emit.constant([_product(blocks)]))
-    inner = emit.op("Slice", sizes, *_span(emit, 1, rank))
-    shape = emit.op("Concat", emit.constant(blocks[1:]), batch, inner, axis=0)
-    order = [rank - 1, *(axis for k in range(1, rank) for axis in (rank - 1 + k, k - 1))]
-    moved = emit.op("Transpose", emit.op("Reshape", node[0], shape, allowzero=1), perm=order)
-    grown = emit.op("Concat", batch, emit.op("Mul", inner, emit.constant(blocks[1:])), axis=0)
-    whole = emit.op("Reshape", moved, grown, allowzero=1)
-    ends = emit.op("Sub", grown, emit.vector(node[3]))
-    return emit.op("Slice", whole, emit.vector(node[2]), ends)
+    sizes = _blocks(node)
+    after_batch = _span(emit, 1, node[0].rank)
+    start, cut = (emit.op("Slice", emit.vector(node[k]), *after_batch) for k in (2, 3))
+    return blocks.batch_to_space(emit, node[0], sizes, (start, cut))
 
 
 def _blocks(node: Node) -> list[int]:
-    blocks = node[1].integers("the block shape")
-    if len(blocks) != node[0].rank or min(blocks, default=0) < 1 or blocks[0] != 1:
-        raise Unsupported(f"block shape {blocks} does not fit {node[0]}")
-    return blocks
-
-
-def _interleaved(emit: OpenVINOEmitter, sizes: Tensor, blocks: Tensor, rank: int) -> Tensor:
-    """The sizes and blocks of the axes in turn, without the first block."""
-    pairs = [emit.op("Unsqueeze", t, emit.constant([1])) for t in (sizes, blocks)]
-    flat = emit.op("Reshape", emit.op("Concat", *pairs, axis=1), emit.constant([-1]))
-    return emit.op("Gather", flat, emit.constant([0, *range(2, 2 * rank)]))
+    """The sizes of blocks along the axes after the batch, of which there are none."""
+    sizes = node[1].integers("the block shape")
+    if len(sizes) != node[0].rank or min(sizes, default=0) < 1 or sizes[0] != 1:
+        raise Unsupported(f"block shape {sizes} does not fit {node[0]}")
+    return sizes[1:]
 
 
 def _span(emit: OpenVINOEmitter, start: int, end: int) -> tuple[Tensor, Tensor]:
     return emit.constant([start]), emit.constant([end])
-
-
-def _product(numbers: list[int]) -> int:
-    made = 1
-    for number in numbers:
-        made *= number
-    return made
 
 
 @handles("ReorgYolo-1", "ReorgYolo-2", to="Reshape, SpaceToDepth")

@@ -37,11 +37,7 @@ def _rounded(x: Tensor, other: Tensor | float, mode: str, emit: TorchEmitter) ->
     right = emit.cast(other, dtype) if isinstance(other, Tensor) else emit.constant(other, dtype)
     if mode == "floor":
         return division.floor_div(emit, left, right)
-    quotient = emit.op("Div", left, right)
-    if mode != "trunc" or dtype not in FLOATS:
-        return quotient
-    is_below = emit.op("Less", quotient, emit.like(0, quotient))
-    return emit.op("Where", is_below, emit.op("Ceil", quotient), emit.op("Floor", quotient))
+    return division.truncate_div(emit, left, right) if mode == "trunc" else emit.op("Div", left, right)
 
 
 def _common(x: Tensor, other: Tensor | float) -> DType:

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.schemas.declaration import HALF_FLOATS
+from onnx_sparse.converters.writing.lowering.logarithms import log1p
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def log_sigmoid(node: Node, emit: TorchEmitter) -> Tensor:
     """-log(1 + exp(-x)): x itself where that is far below 0."""
     given = node.tensor("self")
-    x = _widened(given, emit)
+    x = emit.wide(given)
     more = _softplus(emit.op("Neg", emit.op("Abs", x)), emit)
     return emit.cast(emit.op("Sub", emit.op("Min", x, emit.like(0, x)), more), given.dtype)
 
@@ -27,7 +27,7 @@ def log_sigmoid(node: Node, emit: TorchEmitter) -> Tensor:
 @handles("aten.logaddexp.default", to="Softplus")
 def log_add_exp(node: Node, emit: TorchEmitter) -> Tensor:
     """log(exp(a) + exp(b)): the larger one, and log(1 + exp(-|a - b|)) more."""
-    one, other = (_widened(node.tensor(name), emit) for name in ("self", "other"))
+    one, other = (emit.wide(node.tensor(name)) for name in ("self", "other"))
     apart = emit.op("Neg", emit.op("Abs", emit.op("Sub", one, other)))
     larger = emit.op("Add", emit.op("Max", one, other), _softplus(apart, emit))
     # Equal infinities have no difference.
@@ -35,17 +35,9 @@ def log_add_exp(node: Node, emit: TorchEmitter) -> Tensor:
     return emit.cast(emit.op("Where", emit.op("Equal", one, other), doubled, larger), node.tensor("self").dtype)
 
 
-def _widened(x: Tensor, emit: TorchEmitter) -> Tensor:
-    """Half floats as float: torch rounds once, and ONNX Runtime's Softplus of them overflows."""
-    return emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x
-
-
 def _softplus(x: Tensor, emit: TorchEmitter) -> Tensor:
     """log(1 + exp(x)), where x is not above 0."""
     if x.dtype == TensorProto.FLOAT:
         return emit.op("Softplus", x)
-    # ONNX Runtime's own loses what is small beside 1. The rounding of 1 + y is undone as far as it is known.
-    one, y = emit.like(1, x), emit.op("Exp", x)
-    rounded = emit.op("Add", one, y)
-    logarithm = emit.op("Div", emit.op("Mul", emit.op("Log", rounded), y), emit.op("Sub", rounded, one))
-    return emit.op("Where", emit.op("Equal", rounded, one), y, logarithm)
+    # ONNX Runtime's own loses what is small beside 1.
+    return log1p(emit, emit.op("Exp", x))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.lowering.reordering import rolled
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
@@ -18,13 +19,6 @@ def roll(node: Node, emit: TorchEmitter) -> Tensor:
     if not x.rank:
         return x
     moved = x if dims else emit.op("Reshape", x, emit.constant([-1]), shape=(None,))
-    for shift, dim in zip(shifts, dims or [0], strict=True):
-        axis = moved.axis(int(dim))  # type: ignore[arg-type]  # dimensions are constants
-        shape = moved.shape
-        # The remainder by a size of 0 would be an error.
-        size = emit.op("Max", emit.count(moved, axis), emit.constant([1]), shape=(1,))
-        left = emit.op("Mod", emit.op("Neg", emit.vector(shift), shape=(1,)), size, shape=(1,))
-        along, zero, far = emit.constant([axis]), emit.constant([0]), emit.constant([2**62])
-        parts = (emit.op("Slice", moved, start, end, along) for start, end in ((left, far), (zero, left)))
-        moved = emit.op("Concat", *parts, axis=axis, shape=shape)
+    axes = [moved.axis(int(dim)) for dim in dims or [0]]  # type: ignore[arg-type]  # dimensions are constants
+    moved = rolled(emit, moved, [emit.vector(shift) for shift in shifts], axes)
     return moved if dims else emit.op("Reshape", moved, emit.shape_of(x), shape=x.shape, allowzero=1)

@@ -1,14 +1,19 @@
-"""Division that rounds down, as in Python; ONNX rounds integer quotients toward zero."""
+"""Division that rounds down, as in Python, or toward zero; ONNX rounds quotients of integers toward zero."""
 
 from __future__ import annotations
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.rounding import truncated
 from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS
 
 
 def floor_div(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
-    """The quotient of two tensors of one element type, rounded down."""
+    """The quotient of two tensors of one element type, rounded down.
+
+    Of integers, it is exact at the ends of the type. Division by zero, and of the least integer by -1, are not defined.
+    That of floats is the rounded quotient's: infinite or NaN where that is.
+    """
     quotient = emit.op("Div", x, y)
     if x.dtype in FLOATS:
         return emit.op("Floor", quotient)
@@ -21,8 +26,16 @@ def floor_div(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
     return emit.op("Sub", quotient, emit.cast(emit.op("Not", is_same), x.dtype))
 
 
+def truncate_div(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """The quotient of two tensors of one element type, rounded toward zero; see `floor_div`."""
+    return truncated(emit, emit.op("Div", x, y))
+
+
 def floor_mod(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
-    """The remainder of division rounded down, which has the sign of the divisor; ONNX's Mod is that for integers."""
+    """The remainder of division rounded down, which has the sign of the divisor; ONNX's Mod is that for integers.
+
+    Of floats, it is exact. An infinite divisor leaves x, or is the remainder itself where the signs differ.
+    """
     if x.dtype not in FLOATS:
         return emit.op("Mod", x, y)
     # The remainder of the division is exact, which x - floor(x / y) * y is not.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, handles, refuse
-from onnx_sparse.converters.ascend.compositions import fast_gelu, gelu, swish
+from onnx_sparse.converters.ascend.compositions import fast_gelu, halves
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.activations import gelu, swish
 
 _TYPES = {
     "UNDEFINED": 0,
@@ -39,7 +39,8 @@ def activation(node: Node, emit: AscendEmitter) -> Tensor:
         return _swiglu_backward(emit, grad, x, node.params.integer("dim", -1))
     (x,) = node.take(1)
     if kind == _TYPES["SWIGLU_FORWARD"]:
-        return _swiglu(emit, x, node.params.integer("dim", -1))
+        gate, value = halves(emit, x, node.params.integer("dim", -1))
+        return emit.cast(emit.op("Mul", swish(emit, gate), value), x.dtype)
     function = _function(node, emit, kind)
     return emit.in_float32(function, x)
 
@@ -62,25 +63,12 @@ def _function(node: Node, emit: AscendEmitter, kind: int) -> Callable[[Tensor], 
     refuse("ERROR_INVALID_PARAM", f"activationType {kind} is not one of ATB's")
 
 
-def _swiglu(emit: AscendEmitter, x: Tensor, dim: int) -> Tensor:
-    axis = x.axis(dim)
-    size = (x.shape or ())[axis]
-    if size is None or size % 2:
-        raise Unsupported(f"axis {axis} of {x} does not split into two halves")
-    gate, value = emit.split(emit.wide(x), axis, [size // 2, size // 2])
-    return emit.cast(emit.op("Mul", swish(emit, gate), value), x.dtype)
-
-
 def _swiglu_backward(emit: AscendEmitter, grad: Tensor, x: Tensor, dim: int) -> Tensor:
     """The gradient of SWIGLU_FORWARD: that of the gate, then that of the value."""
-    axis = x.axis(dim)
-    size = (x.shape or ())[axis]
-    if size is None or size % 2:
-        raise Unsupported(f"axis {axis} of {x} does not split into two halves")
-    gate, value = emit.split(emit.wide(x), axis, [size // 2, size // 2])
+    gate, value = halves(emit, x, dim)
     wide, sigmoid = emit.wide(grad), emit.op("Sigmoid", gate)
     rest = emit.op("Sub", emit.like(1.0, gate), sigmoid)
     slope = emit.op("Add", sigmoid, emit.op("Mul", emit.op("Mul", gate, rest), sigmoid))
     to_gate = emit.op("Mul", emit.op("Mul", value, wide), slope)
     to_value = emit.op("Mul", wide, swish(emit, gate))
-    return emit.cast(emit.concat([to_gate, to_value], axis), x.dtype)
+    return emit.cast(emit.concat([to_gate, to_value], x.axis(dim)), x.dtype)

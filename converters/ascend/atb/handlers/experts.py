@@ -9,11 +9,12 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, dims_of, handles, refuse
 from onnx_sparse.converters.ascend.attention import column, numbers, taken_rows, vector
-from onnx_sparse.converters.ascend.compositions import swish, top_k
+from onnx_sparse.converters.ascend.compositions import halves, top_k
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.quantization import dynamic_symmetric
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.activations import swish
 from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_by_segment
 
 
@@ -132,8 +133,5 @@ def _replica(emit: AscendEmitter, experts: Tensor, counts: Tensor, table: Tensor
 def swiglu_quant(node: Node, emit: AscendEmitter) -> Results:
     """SwigluQuantOperation: swish(a) * b of the halves a and b, as int8 with a scale for each row."""
     (x,) = node.take(1)
-    size = x.dims[x.axis(-1)]
-    if size % 2:
-        refuse("ERROR_INVALID_TENSOR_DIM", f"the last axis of {x} does not split into two halves")
-    gate, value = emit.split(emit.cast(x, TensorProto.FLOAT), x.rank - 1, [size // 2, size // 2])
+    gate, value = halves(emit, x, -1)
     return dynamic_symmetric(emit, emit.op("Mul", swish(emit, gate), value))

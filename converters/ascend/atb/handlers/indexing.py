@@ -8,10 +8,11 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.atb.handlers.registry import Node, Results, handles, refuse
 from onnx_sparse.converters.ascend.attention import numbers
-from onnx_sparse.converters.ascend.compositions import one_hot
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import scattering as lowering
 from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 
 _REDUCTIONS = {"NONE": 0, "ADD": 1}
@@ -28,14 +29,15 @@ def gather(node: Node, emit: AscendEmitter) -> Tensor:
     return gathered(emit, x, indices, axis, batch)
 
 
-@handles("Onehot", to="OneHot", exact=True)
+@handles("Onehot", to="Equal, Where", exact=True)
 def onehot(node: Node, emit: AscendEmitter) -> Tensor:
     """OnehotOperation: `one` at the index along a new axis of size `depth`, `zero` elsewhere."""
     x, one, zero = node.take(3)
     depth = node.params.integer("depth", 0)
     if depth <= 0:
         refuse("ERROR_INVALID_PARAM", f"depth is {depth}")
-    return one_hot(emit, x, one, zero, depth, node.params.integer("axis", 0))
+    on, off = (emit.scalar(value) for value in (one, zero))
+    return one_hot(emit, x, emit.constant(depth), on, off, node.params.integer("axis", 0))
 
 
 @handles("Nonzero", to="NonZero, Pad", exact=True)
@@ -61,10 +63,8 @@ def scatter_elements(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterElementsV2Operation: updates are put, or added with reduction ADD, along `axis`, in place."""
     x, indices, updates = node.take(3)
     axis = x.axis(node.params.integer("axis", -1))
-    wide = [emit.wide(x), indices, emit.wide(updates)]
     reduction = "add" if node.params.enum("reduction", _REDUCTIONS, 0) else "none"
-    result = emit.op("ScatterElements", *wide, shape=x.shape, axis=axis, reduction=reduction)
-    return emit.cast(result, x.dtype)
+    return lowering.scatter_elements(emit, x, indices, updates, axis, reduction)
 
 
 @handles("IndexAdd", to="Mul, UnsortedSegmentSum", writes=(0,))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.compositions import gelu as gelu_of
 from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
@@ -13,7 +12,7 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.ascend.quantization import dequantization_scale
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering import activations, division, rounding
 from onnx_sparse.converters.writing.lowering.selecting import select_rows
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
@@ -144,7 +143,7 @@ def rsqrt(node: Node, emit: AscendEmitter) -> Tensor:
 @handles("Gelu", to="Tanh, Mul, Add", notes="the approximation with tanh, as GE defines it")
 def gelu(node: Node, emit: AscendEmitter) -> Tensor:
     """Gelu(x)."""
-    return emit.in_float32(lambda wide: gelu_of(emit, wide, exact=False), *node.take(1))
+    return activations.gelu(emit, *node.take(1), exact=False)
 
 
 @handles("ClipByValue", "ClipByValueV2", to="Max, Min")
@@ -155,7 +154,7 @@ def clip_by_value(node: Node, emit: AscendEmitter) -> Tensor:
 
 
 @handles_each({name: name for name in _ROUNDING})
-def rounding(node: Node, emit: AscendEmitter) -> Tensor:
+def whole(node: Node, emit: AscendEmitter) -> Tensor:
     """Floor(x), Ceil(x), Round(x), to even; integers stay as they are."""
     (x,) = node.take(1)
     return x if x.dtype not in FLOATS else emit.in_float32(lambda wide: emit.op(node.op_type, wide), x)
@@ -167,21 +166,16 @@ def rint(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda wide: emit.op("Round", wide), *node.take(1))
 
 
-@handles("Trunc", to="Abs, Floor, Sign, Mul")
+@handles("Trunc", to="Less, Ceil, Floor, Where")
 def trunc(node: Node, emit: AscendEmitter) -> Tensor:
     """Trunc(x): toward zero."""
-    (x,) = node.take(1)
-
-    def compute(wide: Tensor) -> Tensor:
-        return emit.op("Mul", emit.op("Floor", emit.op("Abs", wide)), emit.op("Sign", wide))
-
-    return x if x.dtype not in FLOATS else emit.in_float32(compute, x)
+    return emit.in_float32(lambda wide: rounding.truncated(emit, wide), *node.take(1))
 
 
 @handles("Sign", to="Sign")
 def sign(node: Node, emit: AscendEmitter) -> Tensor:
     """Sign(x)."""
-    return emit.in_float32(lambda wide: emit.op("Sign", wide), *node.take(1))
+    return rounding.sign(emit, *node.take(1))
 
 
 @handles("IsNan", "IsInf", to="IsNaN, IsInf")

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.ascend.compositions import halves
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.activation import halves
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor

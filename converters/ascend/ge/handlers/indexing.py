@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.compositions import one_hot, select, top_k
+from onnx_sparse.converters.ascend.compositions import top_k
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import scattering as lowering
 from onnx_sparse.converters.writing.lowering.einsum import einsum
 from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.lowering.ranges import linear_space
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -69,12 +71,7 @@ def scatter_elements(node: Node, emit: AscendEmitter) -> Tensor:
     if reduction not in _REDUCTIONS:
         raise Unsupported(f"reduction {reduction} is none of none, add, mul")
     axis = place(data, node.integer("axis", 0))
-    name = _REDUCTIONS[reduction]
-    if name == "none":
-        return emit.op("ScatterElements", data, indices, updates, shape=data.shape, axis=axis)
-    wide = [emit.wide(data), indices, emit.wide(updates)]
-    made = emit.op("ScatterElements", *wide, shape=data.shape, axis=axis, reduction=name)
-    return emit.cast(made, data.dtype)
+    return lowering.scatter_elements(emit, data, indices, updates, axis, _REDUCTIONS[reduction])
 
 
 @handles("ScatterNdUpdate", "TensorScatterUpdate", to="ScatterND")
@@ -88,9 +85,7 @@ def scatter_nd_update(node: Node, emit: AscendEmitter) -> Tensor:
 def scatter_update(node: Node, emit: AscendEmitter) -> Tensor:
     """ScatterUpdate(var, indices, updates): rows of var are replaced."""
     var, indices, updates = node.take(3)
-    wide = emit.cast(indices, TensorProto.INT64)
-    where = emit.op("Unsqueeze", wide, emit.constant([-1]))
-    return emit.op("ScatterND", var, where, updates, shape=var.shape)
+    return lowering.scatter_rows(emit, var, indices, updates)
 
 
 @handles("ArgMaxV2", "ArgMaxD", to="ArgMax", differs=_WITH_NAN)
@@ -243,13 +238,8 @@ def einsum_(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda *wide: einsum(str(node.attributes.get("equation", "")), wide, emit), *operands)
 
 
-@handles("OneHot", to="OneHot, Where")
+@handles("OneHot", to="Equal, Where")
 def onehot(node: Node, emit: AscendEmitter) -> Tensor:
     """OneHot(x, depth, on_value, off_value | axis)."""
     x, size, on, off = node.take(4)
-    depth, axis = size.integer("depth"), node.integer("axis", -1)
-    if on.dtype in (TensorProto.INT32, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8):
-        return one_hot(emit, x, on, off, depth, axis)
-    # The values are selected, not cast, because they may not be whole numbers.
-    chosen = one_hot(emit, x, emit.constant(1), emit.constant(0), depth, axis)
-    return select(emit, emit.cast(chosen, TensorProto.BOOL), emit.scalar(on), emit.scalar(off))
+    return one_hot(emit, x, size, emit.scalar(on), emit.scalar(off), node.integer("axis", -1))

@@ -6,12 +6,13 @@ import math
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped, swish
+from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import activations
 from onnx_sparse.schemas.declaration import FLOATS
 
 _NAN = "NaN propagates, from every position"
@@ -245,7 +246,7 @@ def group_norm(node: Node, emit: AscendEmitter) -> Results:
             own, after = emit.cast(weight, y.dtype), [*range(1, x.rank - 1)]
             y = emit.op(name, y, emit.op("Unsqueeze", own, emit.constant(after)) if after else own)
     if node.op_type == "GroupNormSilu":
-        y = swish(emit, y)
+        y = activations.swish(emit, y)
     third = rstd if node.op_type == "GroupNormV2" else variance
     rows = (emit.op("Squeeze", tensor, emit.constant([2])) for tensor in (mean, third))
     return tuple(emit.cast(tensor, x.dtype) for tensor in (y, *rows))

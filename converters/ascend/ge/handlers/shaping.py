@@ -14,6 +14,7 @@ from onnx_sparse.converters.ascend.shapes import broadcast, element_count, place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.writing.lowering.partitioning import merged_axes
+from onnx_sparse.converters.writing.lowering.reordering import reversed_along
 from onnx_sparse.converters.writing.lowering.slicing import (
     slice_of_sizes,
     split_by_sizes,
@@ -314,12 +315,7 @@ def as_strided(node: Node, emit: AscendEmitter) -> Tensor:
 def reverse(node: Node, emit: AscendEmitter) -> Tensor:
     """ReverseV2(x, axis)."""
     x, given = node.take(2)
-    axes = sorted({place(x, axis) for axis in given.integers("axis")})
-    if not axes:
-        return x
-    count = len(axes)
-    bounds = (emit.constant(v) for v in ([-1] * count, [-(2**62)] * count, axes, [-1] * count))
-    return emit.op("Slice", x, *bounds, shape=x.shape)
+    return reversed_along(emit, x, sorted({place(x, axis) for axis in given.integers("axis")}))
 
 
 @handles("BroadcastTo", "Expand", to="Expand")

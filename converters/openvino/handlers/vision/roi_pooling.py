@@ -5,7 +5,6 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.handlers.arithmetic import rounded_away
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.vision.region_samples import (
     COLUMNS,
@@ -22,6 +21,7 @@ from onnx_sparse.converters.openvino.handlers.vision.region_samples import (
 )
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.rounding import half_away
 
 _F32 = TensorProto.FLOAT
 
@@ -115,8 +115,8 @@ def _windows(
     one = emit.constant(1)
     lines, lengths = [], []
     for low, high, size, axes in zip((top, left), (bottom, right), pixels.sizes, (ROWS, COLUMNS), strict=True):
-        start = emit.op("Mul", rounded_away(emit, low), scale)
-        end = emit.op("Mul", rounded_away(emit, emit.op("Add", high, emit.constant(1, _F32))), scale)
+        start = emit.op("Mul", half_away(emit, low), scale)
+        end = emit.op("Mul", half_away(emit, emit.op("Add", high, emit.constant(1, _F32))), scale)
         part = emit.op("Div", emit.op("Max", emit.op("Sub", end, start), emit.constant(0.1, _F32)),
                        emit.constant(count, _F32))  # fmt: skip
         numbers = spread(emit, counting(emit, count), [1])
@@ -192,7 +192,7 @@ def deformable_psroi_pooling(node: Node, emit: Emitter) -> Tensor:
     row, column = (spread(emit, emit.constant(range(count)), axes) for axes in ([1, 2, 3], [1, 2]))
     group = emit.op("Add", emit.op("Mul", row, emit.constant(count)), column)
     half, scale = emit.constant(0.5, _F32), emit.constant(node.number("spatial_scale"), _F32)
-    left, top, right, bottom = (rounded_away(emit, t) for t in box_columns(emit, boxes, 4, first=1))
+    left, top, right, bottom = (half_away(emit, t) for t in box_columns(emit, boxes, 4, first=1))
     classes = _moves(node, emit, count, channels)
     parts = []
     for moves in classes:

@@ -9,6 +9,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering.rounding import sign
 from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 _NUMBERS = ("all numbers",)
@@ -52,11 +53,7 @@ def divide(node: Node, emit: Emitter) -> Tensor:
 @handles("TruncateDiv", inputs=_PAIR, to="Div", dtypes=_NUMBERS)
 def truncate_divide(node: Node, emit: Emitter) -> Tensor:
     """The quotient, rounded toward zero."""
-    quotient = emit.op("Div", node["x"], node["y"])
-    if quotient.dtype not in FLOATS:
-        return quotient
-    negative = emit.op("Less", quotient, emit.like(0, quotient))
-    return emit.op("Where", negative, emit.op("Ceil", quotient), emit.op("Floor", quotient))
+    return division.truncate_div(emit, node["x"], node["y"])
 
 
 @handles("DivNoNan", inputs=_PAIR, to="Div", dtypes=_FLOAT_NAMES)
@@ -95,7 +92,7 @@ def square(node: Node, emit: Emitter) -> Tensor:
 @handles("Neg", "Abs", "Sign", inputs=("x",), to="Neg", dtypes=_NUMBERS)
 def signs(node: Node, emit: Emitter) -> Tensor:
     """The operator of the same name."""
-    return emit.op(node.op_type, node["x"])
+    return sign(emit, node["x"]) if node.op_type == "Sign" else emit.op(node.op_type, node["x"])
 
 
 @handles("Reciprocal", "Inv", inputs=("x",), to="Reciprocal", dtypes=_NUMBERS)

@@ -10,8 +10,9 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import activations, logarithms
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
-from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name
+from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS, dtype_name
 
 _NUMBERS = ("all numbers",)
 _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
@@ -24,7 +25,7 @@ _OF_FLOATS = {
 }  # fmt: skip
 
 #: Activations, whose input TensorFlow calls features.
-_ACTIVATIONS = {"Elu": "Elu", "Selu": "Selu", "Softplus": "Softplus", "Softsign": "Softsign"}
+_ACTIVATIONS = {"Elu": activations.elu, "Softplus": activations.softplus, "Softsign": activations.softsign}
 
 
 @handles(
@@ -42,8 +43,7 @@ def inverse_error_function(node: Node, emit: Emitter) -> Tensor:
 @handles("Rsqrt", inputs=("x",), to="Sqrt", dtypes=_FLOAT_NAMES)
 def reciprocal_root(node: Node, emit: Emitter) -> Tensor:
     """One divided by the root."""
-    x = emit.cast(node["x"], TensorProto.FLOAT) if node["x"].dtype in HALF_FLOATS else node["x"]
-    return emit.cast(emit.op("Reciprocal", emit.op("Sqrt", x)), node["x"].dtype)
+    return emit.in_float32(lambda x: emit.op("Reciprocal", emit.op("Sqrt", x)), node["x"])
 
 
 @handles(*_OF_FLOATS, inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
@@ -52,19 +52,13 @@ def of_floats(node: Node, emit: Emitter) -> Tensor:
     return emit.op(_OF_FLOATS[node.op_type], node["x"])
 
 
-@handles(*_ACTIVATIONS, inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)
+@handles("Selu", *_ACTIVATIONS, inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)
 def activation(node: Node, emit: Emitter) -> Tensor:
     """The activation that ONNX has."""
-    if node.op_type == "Selu" and node["features"].dtype == TensorProto.DOUBLE:
-        return _selu(node["features"], emit)
-    return emit.op(_ACTIVATIONS[node.op_type], node["features"])
-
-
-def _selu(x: Tensor, emit: Emitter) -> Tensor:
-    """Selu with constants of double, which attributes do not hold."""
-    scale, scaled_alpha = (emit.like(number, x) for number in (1.0507009873554804934, 1.7580993408473768599))
-    negative = emit.op("Mul", scaled_alpha, emit.op("Sub", emit.op("Exp", x), emit.like(1, x)))
-    return emit.op("Where", emit.op("Less", x, emit.like(0, x)), negative, emit.op("Mul", scale, x))
+    x = node["features"]
+    if node.op_type == "Selu" and x.dtype == TensorProto.DOUBLE:  # attributes do not hold its numbers
+        return activations.selu(emit, x, emit.like(activations.SELU_ALPHA, x), emit.like(activations.SELU_SCALE, x))
+    return emit.op("Selu", x) if node.op_type == "Selu" else _ACTIVATIONS[node.op_type](emit, x)
 
 
 @handles("Relu", inputs=("features",), to="Relu", dtypes=_NUMBERS)
@@ -84,11 +78,7 @@ def relu_6(node: Node, emit: Emitter) -> Tensor:
 @handles("LeakyRelu", inputs=("features",), to="LeakyRelu", dtypes=_FLOAT_NAMES)
 def leaky_relu(node: Node, emit: Emitter) -> Tensor:
     """Each, or where it is negative, alpha times it."""
-    x, alpha = node["features"], float(node.attributes["alpha"])
-    if x.dtype != TensorProto.FLOAT:  # with alpha in the tensor's own type
-        scaled = emit.op("Mul", x, emit.like(alpha, x))
-        return emit.op("Where", emit.op("Greater", x, emit.like(0, x)), x, scaled)
-    return emit.op("LeakyRelu", x, alpha=alpha)
+    return activations.leaky_relu(emit, node["features"], float(node.attributes["alpha"]))
 
 
 @handles("Softmax", "LogSoftmax", inputs=("logits",), to="Softmax", dtypes=_FLOAT_NAMES)
@@ -114,34 +104,14 @@ def erfc(node: Node, emit: Emitter) -> Tensor:
 
 @handles("Log1p", inputs=("x",), to="Log", dtypes=_FLOAT_NAMES)
 def log1p(node: Node, emit: Emitter) -> Tensor:
-    """log(1 + x), exact to a few units in the last place for small x, too.
-
-    Rounding 1 + x to u loses digits of x, but log(u) / (u - 1) changes little with u, and x times it has them again
-    (W. Kahan).
-    """
-    x = _widened(node["x"], emit)
-    one = emit.like(1, x)
-    u = emit.op("Add", one, x)
-    rounded = emit.op("Sub", u, one)
-    log = emit.op("Log", u)
-    exact = emit.op("Mul", x, emit.op("Div", log, rounded))
-    large = emit.op("Where", emit.op("Equal", rounded, u), log, exact)  # infinity, too
-    small = emit.op("Equal", u, one)
-    return emit.cast(emit.op("Where", small, x, large), node["x"].dtype)
+    """log(1 + x)."""
+    return logarithms.log1p(emit, node["x"])
 
 
 @handles("Expm1", inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
 def expm1(node: Node, emit: Emitter) -> Tensor:
-    """exp(x) - 1, exact to a few units in the last place for small x, too; see log1p."""
-    x = _widened(node["x"], emit)
-    one = emit.like(1, x)
-    u = emit.op("Exp", x)
-    rounded = emit.op("Sub", u, one)
-    exact = emit.op("Mul", x, emit.op("Div", rounded, emit.op("Log", u)))
-    far = emit.op("Or", emit.op("Equal", rounded, u), emit.op("Equal", rounded, emit.like(-1, x)))
-    large = emit.op("Where", far, rounded, exact)
-    small = emit.op("Equal", u, one)
-    return emit.cast(emit.op("Where", small, x, large), node["x"].dtype)
+    """exp(x) - 1."""
+    return logarithms.expm1(emit, node["x"])
 
 
 @handles(
@@ -152,7 +122,7 @@ def expm1(node: Node, emit: Emitter) -> Tensor:
 )
 def atan2(node: Node, emit: Emitter) -> Tensor:
     """The angle of a point, with the quadrants of infinities and signed zeros."""
-    y, x = (_widened(node[name], emit) for name in ("y", "x"))
+    y, x = (emit.wide(node[name]) for name in ("y", "x"))
     zero, pi = emit.like(0, x), emit.like(math.pi, x)
     height, width = emit.op("Abs", y), emit.op("Abs", x)
     of_equals = emit.op("Where", emit.op("Equal", height, zero), zero, emit.like(1, x))  # not 0 / 0, nor inf / inf
@@ -166,7 +136,3 @@ def atan2(node: Node, emit: Emitter) -> Tensor:
 def _has_sign(x: Tensor, emit: Emitter) -> Tensor:
     zero = emit.like(0, x)
     return emit.op("Less", emit.op("Where", emit.op("Equal", x, zero), emit.op("Reciprocal", x), x), zero)
-
-
-def _widened(x: Tensor, emit: Emitter) -> Tensor:
-    return emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x

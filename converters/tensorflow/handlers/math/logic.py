@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS, dtype_name, numpy_dtype
+from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
+from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS, dtype_name
 
 _NUMBERS = ("all numbers",)
 _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 _PAIR = ("x", "y")
 
-#: The unsigned integers by their number of bits.
-_UNSIGNED = {8: TensorProto.UINT8, 16: TensorProto.UINT16, 32: TensorProto.UINT32, 64: TensorProto.UINT64}
-
 
 @handles("IsNan", "IsInf", "IsFinite", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)
 def classify(node: Node, emit: Emitter) -> Tensor:
     """Whether each is not a number, infinite, or neither."""
-    x = emit.cast(node["x"], TensorProto.FLOAT) if node["x"].dtype in HALF_FLOATS else node["x"]
+    x = emit.wide(node["x"])
     if node.op_type != "IsFinite":
         return emit.op("IsNaN" if node.op_type == "IsNan" else "IsInf", x)
     return emit.op("Not", emit.op("Or", emit.op("IsNaN", x), emit.op("IsInf", x)))
@@ -83,25 +80,8 @@ def bitcast(node: Node, emit: Emitter) -> Tensor:
 
 @handles("LeftShift", "RightShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))
 def shift(node: Node, emit: Emitter) -> Tensor:
-    """The bits moved; ONNX moves those of unsigned integers, as which signed ones are read."""
-    x, y = node["x"], node["y"]
-    number = np.iinfo(numpy_dtype(x.dtype))
-    y = emit.extreme(
-        "Max", emit.extreme("Min", y, emit.like(number.bits - 1, y)), emit.like(0, y)
-    )  # TensorFlow's limit
-    left = node.op_type == "LeftShift"
-    direction = "LEFT" if left else "RIGHT"
-    if x.dtype in UNSIGNED_INTEGERS:
-        return emit.op("BitShift", x, y, direction=direction)
-    unsigned = _UNSIGNED[number.bits]
-    by = emit.cast(y, unsigned)
-    if left:
-        return emit.cast(emit.op("BitShift", emit.cast(x, unsigned), by, direction=direction), x.dtype)
-    # The sign stays: of a negative number, the complement is moved, and turned back.
-    is_negative = emit.op("Less", x, emit.like(0, x))
-    positive = emit.op("Where", is_negative, emit.op("BitwiseNot", x), x)
-    moved = emit.cast(emit.op("BitShift", emit.cast(positive, unsigned), by, direction=direction), x.dtype)
-    return emit.op("Where", is_negative, emit.op("BitwiseNot", moved), moved)
+    """The bits moved up or down, by at most the width of the type less 1."""
+    return (shift_left if node.op_type == "LeftShift" else shift_right)(emit, node["x"], node["y"])
 
 
 @handles("ApproximateEqual", inputs=_PAIR, to="Less", dtypes=_NUMBERS)

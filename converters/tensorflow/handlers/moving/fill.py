@@ -7,6 +7,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import one_hot as lowering
 
 
 @handles("Fill", inputs=("dims", "value"))
@@ -18,16 +19,8 @@ def fill(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("OneHot", inputs=("indices", "depth", "on_value", "off_value"), to="Equal", dtypes=("every type",))
 def one_hot(node: Node, emit: Emitter) -> Tensor:
     """On at the index, off elsewhere; off everywhere if the index is negative or too large."""
-    indices = emit.cast(node["indices"], TensorProto.INT64)
-    axis, count = int(node.attributes.get("axis", -1)), emit.cast(node["depth"], TensorProto.INT64)
-    numbers = emit.op("Range", emit.constant(0), count, emit.constant(1))
-    if axis >= 0:
-        after = node["indices"].rank - axis
-        if after:
-            numbers = emit.op("Unsqueeze", numbers, emit.constant([*range(1, after + 1)]))
-    spread = emit.op("Unsqueeze", indices, emit.constant([axis]))
-    hit = emit.op("Equal", spread, numbers)
-    return emit.op("Where", hit, node["on_value"], node["off_value"])
+    axis = int(node.attributes.get("axis", -1))
+    return lowering.one_hot(emit, node["indices"], node["depth"], node["on_value"], node["off_value"], axis)
 
 
 @handles("ZerosLike", "OnesLike", inputs=("x",), to="Expand", dtypes=("every type",))

@@ -10,7 +10,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.lowering import partitioning, ranges, slicing
+from onnx_sparse.converters.writing.lowering import partitioning, ranges, reordering, slicing
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 _EVERY = ("every type",)
@@ -56,33 +56,21 @@ def where(node: Node, emit: Emitter) -> Tensor:
 @handles("ReverseV2", inputs=("tensor", "axis"), to="Slice", dtypes=_EVERY)
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along axes."""
-    x, axes = node["tensor"], node["axis"].integers("axis")
-    return _reversed(x, axes, emit) if axes else x
+    return reordering.reversed_along(emit, node["tensor"], node["axis"].integers("axis"))
 
 
 @handles("Reverse", inputs=("tensor", "dims"), to="Slice", dtypes=_EVERY)
 def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along the axes that a vector of Booleans marks."""
     axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
-    return _reversed(node["tensor"], axes, emit) if axes else node["tensor"]
-
-
-def _reversed(x: Tensor, axes: list[int], emit: Emitter, start: int = -1, end: int = _FIRST) -> Tensor:
-    count = len(axes)
-    bounds = [emit.constant([each] * count) for each in (start, end)]
-    return emit.op("Slice", x, *bounds, emit.constant(axes), emit.constant([-1] * count))
+    return reordering.reversed_along(emit, node["tensor"], axes)
 
 
 @handles("ReverseSequence", inputs=("input", "seq_lengths"), to="ReverseSequence", dtypes=_EVERY)
 def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     """The first elements of each row from last to first, as many as the row's length says."""
-    x = node["input"]
-    time, batch = (x.axis(int(node.attributes[name])) for name in ("seq_dim", "batch_dim"))
-    front = [time, batch]
-    order = [*front, *(d for d in range(x.rank) if d not in front)]
-    moved = emit.op("Transpose", x, perm=order)
-    turned = emit.op("ReverseSequence", moved, emit.int64(node["seq_lengths"]), time_axis=0, batch_axis=1)
-    return emit.op("Transpose", turned, perm=[order.index(d) for d in range(x.rank)])
+    batch, time = (int(node.attributes[name]) for name in ("batch_dim", "seq_dim"))
+    return reordering.reverse_sequence(emit, node["input"], node["seq_lengths"], batch=batch, time=time)
 
 
 @handles("Pad", inputs=("input", "paddings"), to="Pad", dtypes=("all numbers", "bool"))
@@ -107,16 +95,7 @@ def mirror_pad(node: Node, emit: Emitter) -> Tensor:
     if node["paddings"].value is None:
         return _mirrored(node, x, emit)
     paddings = np.reshape(node["paddings"].constant("paddings"), (-1, 2)).tolist()
-    inner = 0 if node.attributes["mode"] == b"SYMMETRIC" else 1
-    for axis, (before, after) in enumerate(paddings):
-        parts = [x]
-        if before:
-            parts.insert(0, _reversed(x, [axis], emit, before - 1 + inner, 0 if inner else _FIRST))
-        if after:
-            parts.append(_reversed(x, [axis], emit, -1 - inner, -1 - inner - after))
-        if len(parts) > 1:
-            x = emit.op("Concat", *parts, axis=axis)
-    return x
+    return reordering.mirrored(emit, x, paddings, symmetric=node.attributes["mode"] == b"SYMMETRIC")
 
 
 def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:

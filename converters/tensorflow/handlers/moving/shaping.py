@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering import slicing
+from onnx_sparse.converters.writing.lowering.reordering import rolled
 
 _EVERY = ("every type",)
 
@@ -214,21 +215,13 @@ def broadcast_args(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.op("Where", emit.op("Equal", first, one), second, first)
 
 
-@handles("Roll", inputs=("input", "shift", "axis"), to="Gather", dtypes=("every type",))
+@handles("Roll", inputs=("input", "shift", "axis"), to="Slice, Concat", dtypes=("every type",))
 def roll(node: Node, emit: InferringEmitter) -> Tensor:
     """Move elements along axes; those that leave at one end enter at the other."""
-    rolled, axes = node["input"], node["axis"].value
-    if axes is None:
-        raise Unsupported("axis is not a constant")
-    zero, one = emit.constant(0), emit.constant(1)
+    axes = node["axis"].integers("axis")
     moves = emit.op("Reshape", emit.cast(node["shift"], TensorProto.INT64), emit.constant([-1]))
-    for k, axis in enumerate(np.ravel(axes)):
-        size = emit.op("Squeeze", emit.size(rolled, int(axis)), emit.constant([0]))
-        places = emit.op("Sub", emit.op("Range", zero, size, one), emit.op("Gather", moves, emit.constant(k)))
-        # There is nothing to divide if the size is 0, but the divisor must not be.
-        places = emit.op("Mod", places, emit.op("Max", size, one))
-        rolled = emit.op("Gather", rolled, places, axis=int(axis))
-    return rolled
+    shifts = [emit.op("Gather", moves, emit.constant([k])) for k in range(len(axes))]
+    return rolled(emit, node["input"], shifts, axes)
 
 
 @handles("InvertPermutation", inputs=("x",), to="ScatterElements", dtypes=("int32", "int64"))
