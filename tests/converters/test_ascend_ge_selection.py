@@ -175,6 +175,7 @@ CASES = [
     ("ReduceLogSumExp", [X * 50, c(1)], AT, [np.logaddexp.reduce((X * 50).astype(np.float64), 1).astype(F32)]),
     ("ReduceLogSum", [np.abs(X), c(1)], AT, [np.log(np.abs(X).sum(1))]),
     ("EuclideanNorm", [X, c(0)], {**AT, "keep_dims": True}, [np.sqrt((X**2).sum(0, keepdims=True))]),
+    ("EuclideanNormD", [X], {"axes": [1]}, [np.sqrt((X**2).sum(1))]),
     ("ReduceMean", [X[:0], c(0)], AT, [np.full(3, np.nan, F32)]),
     ("ReduceStdV2", [X], {"dim": [1], "results": 2}, [X.std(1, ddof=1), X.mean(1)]),
     ("ReduceStdV2", [X], {"correction": 0, "keepdim": True, "results": 2},
