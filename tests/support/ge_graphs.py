@@ -151,7 +151,8 @@ _NEEDS = {
         *("FlattenV2", "Flatten", "AddRmsNorm", "QuantBatchMatmulV3", "DynamicPartition", "DynamicStitch", "PRelu"),
         *("ParallelDynamicStitch", "UniqueWithCounts", "UniqueExt2", "UniqueWithCountsExt2", "IndexByTensor", "Index"),
         *("IndexPutV2", "InplaceIndexAdd", "SearchSorted", "MatMulV3", "BatchMatMulV3", "LayerNorm", "GroupNormV2"),
-        *("GroupNorm", "GroupNormSilu"),
+        *("GroupNorm", "GroupNormSilu", "ReverseSequence", "SpaceToDepth", "DepthToSpace", "SpaceToBatchND"),
+        "BatchToSpaceND",
     },
 }
 

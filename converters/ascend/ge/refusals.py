@@ -46,7 +46,7 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     _IMAGES: (
         *("Conv*", "DepthwiseConv*", "Deformable*", "MaxPool*", "AvgPool*", "AdaptiveAvgPool*", "AdaptiveMaxPool*"),
         *("Resize*", "GridSampler*", "Upsample*", "Im2col", "Col2im", "CropAndResize*", "NonMaxSuppression*"),
-        *("ROIAlign*", "SpaceTo*", "*ToSpace*", "DecodeJpeg", "DecodePng"),
+        *("ROIAlign*", "DecodeJpeg", "DecodePng"),
     ),
     _STATE: (
         *("Assign*", "ViewCopy", "InplaceUpdate", "InplaceAdd", "InplaceSub", "Variable*", "VarHandleOp"),

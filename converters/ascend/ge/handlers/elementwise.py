@@ -9,7 +9,7 @@ from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
-from onnx_sparse.converters.ascend.quantization import dequantization_scale
+from onnx_sparse.converters.ascend.quantization import dequantization_scale, float_bits
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import activations, division, rounding
@@ -244,7 +244,11 @@ def bias_add(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.arithmetic("Add", x, bias)
 
 
-@handles("Bitcast", to="Cast, Identity", notes="of constants, between integers of one width, and of bits to float32")
+@handles(
+    "Bitcast",
+    to="Cast, Identity",
+    notes="of constants, integers of one width, float32 and its bits",
+)
 def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
     """Bitcast(x | type): the same bits as another element type."""
     (x,) = node.take(1)
@@ -262,4 +266,6 @@ def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
         return emit.cast(x, dtype)
     if dtype == TensorProto.FLOAT and x.dtype in (TensorProto.INT32, TensorProto.UINT32):
         return dequantization_scale(emit, emit.cast(x, TensorProto.INT64))
+    if x.dtype == TensorProto.FLOAT and dtype in (TensorProto.INT32, TensorProto.UINT32):
+        return emit.cast(float_bits(emit, x), dtype)
     raise Unsupported(f"the bits of {x} as another type: standard ONNX of this opset has no operator for it")

@@ -12,6 +12,10 @@ from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering import activations, division
+from onnx_sparse.converters.writing.lowering.logarithms import expm1, log1p
+from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
+from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _NAMES = ("Atan", "Asin", "Acos", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
@@ -27,6 +31,53 @@ def function(node: Node, emit: AscendEmitter) -> Tensor:
 def inverse(node: Node, emit: AscendEmitter) -> Tensor:
     """Inv(x): 1 / x."""
     return emit.in_float32(lambda x: emit.op("Reciprocal", x), *node.take(1))
+
+
+@handles("Log1p", to="Log, Where")
+@handles("Expm1", to="Exp, Log, Where")
+def near_zero(node: Node, emit: AscendEmitter) -> Tensor:
+    """Log1p(x), Expm1(x), to the last digits near 0."""
+    (x,) = node.take(1)
+    return log1p(emit, x) if node.op_type == "Log1p" else expm1(emit, x)
+
+
+@handles("Erfinv", to="Log, Sqrt, Where")
+def inverse_error_function(node: Node, emit: AscendEmitter) -> Tensor:
+    """Erfinv(x)."""
+    return inverse_error(emit, *node.take(1))
+
+
+@handles("Erfc", to="Erf", differs="computed as 1 - erf(x): as wrong as the result itself is large where x > 4")
+def complementary_error(node: Node, emit: AscendEmitter) -> Tensor:
+    """Erfc(x): 1 - erf(x)."""
+    return emit.in_float32(lambda x: emit.op("Sub", emit.like(1, x), emit.op("Erf", x)), *node.take(1))
+
+
+@handles("LeftShift", "RightShift", to="BitShift", notes="amounts are limited to the width of the type")
+def shift(node: Node, emit: AscendEmitter) -> Tensor:
+    """LeftShift(x, y), RightShift(x, y): the sign stays."""
+    x, y = node.take(2)
+    return shift_left(emit, x, y) if node.op_type == "LeftShift" else shift_right(emit, x, y)
+
+
+@handles("TruncateDiv", to="Div, Ceil, Floor, Where")
+def truncate_div(node: Node, emit: AscendEmitter) -> Tensor:
+    """TruncateDiv(x1, x2): the quotient toward zero."""
+    return emit.in_float32(lambda x, y: division.truncate_div(emit, x, y), *node.take(2))
+
+
+@handles("LogSigmoid", to="Softplus, Neg")
+def log_sigmoid(node: Node, emit: AscendEmitter) -> Tensor:
+    """LogSigmoid(x): -softplus(-x)."""
+    return emit.in_float32(lambda x: emit.op("Neg", activations.softplus(emit, emit.op("Neg", x))), *node.take(1))
+
+
+@handles("Selu", to="Exp, Sub, Mul, Where")
+def selu(node: Node, emit: AscendEmitter) -> Tensor:
+    """Selu(x)."""
+    (x,) = node.take(1)
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    return emit.in_float32(lambda wide: activations.selu(emit, wide, emit.like(alpha, wide), emit.like(scale, wide)), x)
 
 
 @handles("StopGradient", "PreventGradient", "Snapshot", to="Identity", ignored=("message",))
