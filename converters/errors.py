@@ -57,6 +57,10 @@ class ConversionError(Exception):
         super().__init__("\n  ".join(lines + [str(node) for node in self.unsupported]))
 
 
+class UnknownSourceError(ConversionError):
+    """Neither the name nor the class of a source tells what it is."""
+
+
 class MissingPackageError(ConversionError, ImportError):
     """A package that a source needs is not installed; the message has the command that installs it.
 

@@ -14,9 +14,8 @@ from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.ascend import differences as ascend_differences
 from onnx_sparse.converters.ascend import refusals as ascend_refusals
-from onnx_sparse.converters.ascend.conversion import passes as ascend_passes
-from onnx_sparse.converters.onnx.fusing import passes as onnx_passes
 from onnx_sparse.converters.onnxruntime.guards import GUARDS
+from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.converters.tensorflow import coverage
 from onnx_sparse.converters.tensorflow.accepted_input import ACCEPTED
 from onnx_sparse.converters.tensorflow.handlers import differences, structure_coverage
@@ -31,19 +30,6 @@ sys.path[:0] = [str(FOLDER), str(ROOT / "benchmarks")]  # which are no packages
 
 import record_page  # noqa: E402
 from demo_picture import demo_picture  # noqa: E402
-
-from onnx_sparse.converters.openvino.conversion import passes as openvino_passes  # noqa: E402
-from onnx_sparse.converters.tensorflow.passes import passes as tensorflow_passes  # noqa: E402
-from onnx_sparse.converters.torch.conversion import passes as torch_passes  # noqa: E402
-
-#: The passes of each source.
-PASSES = {
-    "TensorFlow": tensorflow_passes(),
-    "torch": torch_passes(),
-    "OpenVINO": openvino_passes(),
-    "Ascend": ascend_passes(),
-    "ONNX files": onnx_passes(),
-}
 
 
 def files() -> dict[Path, str]:
@@ -173,9 +159,9 @@ def _malformed_input() -> str:
 
 def _passes() -> str:
     parts = []
-    for source, passes in PASSES.items():
-        rows = [(str(number), step.name, step.does) for number, step in enumerate(passes, 1)]
-        parts.append(f"\n\n## From {source}\n\n{table(('', 'pass', 'what it does'), rows)}")
+    for road in roads().values():
+        rows = [(str(number), step.name, step.does) for number, step in enumerate(road.passes(), 1)]
+        parts.append(f"\n\n## From {road.title}\n\n{table(('', 'pass', 'what it does'), rows)}")
     return (
         "# Passes\n\n"
         "After a source's nodes are converted, these passes run over the model, from top to bottom. `onnx-sparse "

@@ -15,7 +15,7 @@ from support import planted_answers
 from support.planted_fault_sources import Right, from_openvino, from_torch
 from support.planted_faults import _runner, examine
 
-from onnx_sparse.converters.onnx.verify import verify
+from onnx_sparse.converters.onnx import verify
 
 _CHOSEN = ("torch/EmbeddingBag mean", "torch/bucketize")
 

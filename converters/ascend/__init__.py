@@ -1,16 +1,26 @@
 """From Ascend: ATB graphs from dumps, GE graphs and torch_npu's ONNX files to ONNX that runs on any CPU.
 
-Written from public sources; nothing here has been compared with an NPU.
+Written from public sources; nothing here has been compared with an NPU. `convert` takes `Options`.
 """
 
 from __future__ import annotations
 
-from onnx_sparse.converters.ascend.atb.operations import coverage as atb_coverage
-from onnx_sparse.converters.ascend.conversion import convert
-from onnx_sparse.converters.ascend.emitter import notes
-from onnx_sparse.converters.writing.registry import CoverageRow
+from typing import TYPE_CHECKING
 
-__all__ = ["CoverageRow", "convert", "coverage", "differences", "notes", "refusals"]
+from onnx_sparse.converters.ascend.options import Options
+from onnx_sparse.converters.ascend.road import ROAD
+from onnx_sparse.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.ascend.emitter import notes
+    from onnx_sparse.converters.writing.registry import CoverageRow
+else:
+    __getattr__ = lazy_names(__name__, {"CoverageRow": "onnx_sparse.converters.writing.registry", "notes": ".emitter"})
+
+__all__ = ["CoverageRow", "Options", "convert", "coverage", "differences", "notes", "refusals"]
+
+convert = ROAD.convert
+"""Convert an Ascend graph: `Road.convert` with `Options`."""
 
 
 def coverage() -> dict[str, list[CoverageRow]]:
@@ -20,8 +30,9 @@ def coverage() -> dict[str, list[CoverageRow]]:
     The `state` of a row of ATB says whether all of it, a part of it or nothing is converted.
     """
     # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
+    from onnx_sparse.converters.ascend.atb.operations import coverage as atb_coverage
     from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
-    from onnx_sparse.converters.ascend.npu import HANDLERS as NPU
+    from onnx_sparse.converters.ascend.npu_handlers import HANDLERS as NPU
 
     return {"ATB": atb_coverage(), "GE": GE.coverage(), "torch_npu": NPU.coverage("npu::{}")}
 
@@ -30,7 +41,7 @@ def differences() -> dict[str, dict[str, list[str]]]:
     """Where results are meant to differ from an NPU's or the framework's, for each kind of file: the operations."""
     from onnx_sparse.converters.ascend.atb.handlers import HANDLERS as ATB
     from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
-    from onnx_sparse.converters.ascend.npu import HANDLERS as NPU
+    from onnx_sparse.converters.ascend.npu_handlers import HANDLERS as NPU
 
     found = {"ATB": ATB.differences(), "GE": GE.differences(), "torch_npu": NPU.differences("npu::{}")}
     return {kind: listed for kind, listed in found.items() if listed}

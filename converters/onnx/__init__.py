@@ -6,8 +6,19 @@ a file.
 
 from __future__ import annotations
 
-from onnx_sparse.converters.onnx.conversion import convert
-from onnx_sparse.converters.onnx.phases import PHASES
-from onnx_sparse.converters.onnx.verify import verify
+from typing import TYPE_CHECKING
 
-__all__ = ["PHASES", "convert", "verify"]
+from onnx_sparse.converters.onnx.road import ROAD, Options
+from onnx_sparse.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.onnx.phases import PHASES
+else:
+    __getattr__ = lazy_names(__name__, {"PHASES": ".phases"})
+
+__all__ = ["PHASES", "Options", "convert", "verify"]
+
+convert = ROAD.convert
+"""Convert an ONNX model: `Road.convert` with `Options`."""
+verify = ROAD.verify
+"""Run a source in ONNX Runtime and its model in ONNX Runtime on the same inputs, and compare: `Road.verify`."""

@@ -1,14 +1,12 @@
-"""`convert`: from an IR to a model that runs in ONNX Runtime."""
+"""From an IR to a model before the passes."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from onnx import ModelProto, TensorProto
 
@@ -23,7 +21,6 @@ from onnx_sparse.converters.openvino.compressed_weight import Weight
 from onnx_sparse.converters.openvino.element_types import CARRIED, MOVING, ONNX_TYPES
 from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers import Converted, Node, find_handler
-from onnx_sparse.converters.openvino.in_memory import file_of
 from onnx_sparse.converters.openvino.ir import Layer, Network, Port, read_ir
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parameter, port_names, port_shape
@@ -31,60 +28,28 @@ from onnx_sparse.converters.openvino.older_files import in_todays_form
 from onnx_sparse.converters.openvino.quotients import signed_quotients
 from onnx_sparse.converters.openvino.states import ASSIGN, READ, Variables
 from onnx_sparse.converters.openvino.untrue_sizes import without_untrue_sizes
-from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
+from onnx_sparse.converters.pipeline import Pass
 from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.files.guarded_files import folder_of
-from onnx_sparse.models.large_models import referring
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import write_states
 
 
-@referring
-def convert(
-    source: Any,
-    *,
-    weights: str | os.PathLike[str] | None = None,
-    check_ids: bool = False,
-    progress: Callable[[str], None] | None = None,
-    explain: Callable[[Rewriting], None] | None = None,
-) -> ModelProto:
-    """Convert an OpenVINO IR to ONNX with operators of the domain `onnx_sparse`.
+def convert_file(path: Path, weights: Path | None, tell: Callable[[str], None]) -> ModelProto:
+    """The model of an IR, before the passes.
 
     Args:
-        source: The `.xml` of an IR of version 10 or 11, or an openvino.Model, which is written to a temporary folder.
-        weights: The `.bin` of a file; by default the file of the same name next to it. IRs without constants need none.
-        check_ids: Whether all lookups refuse negative ids, which OpenVINO and ONNX count from the end.
-        progress: Called with `"reading"`, `"converting"` and `"checking"` as these begin.
-        explain: Called once, with the numbers of nodes and the outcome of every guard.
-
-    Returns:
-        A model of IR version 10 in canonical form. Its inputs and outputs have the names of the IR's tensors, in the
-        order of the IR. A state of the IR is a pair of them: `past.NAME`, the value before a run, and `present.NAME`,
-        the value after it, which `onnx_sparse.StatefulSession` feeds on.
+        path: The `.xml`.
+        weights: The `.bin`; by default the file of the same name next to it.
+        tell: Called with `"converting"` as that begins.
 
     Raises:
         ConversionError: The files cannot be read, or layers cannot be converted: all of them are listed.
     """
-    tell = progress or (lambda stage: None)
-    tell("reading")
-    if weights is not None and not isinstance(source, str | os.PathLike):
-        raise ConversionError("weights are for the .xml of an IR: a model in memory has its own")
-    with file_of(source) as path:
-        model = _read(path, None if weights is None else Path(weights), tell)
-    tell("checking")
-    draft = Draft(model)
-    made = pipeline.run(draft, passes(check_ids=check_ids))
-    if explain is not None:
-        explain(draft.rewriting())
-    return made
-
-
-def _read(path: Path, weights: Path | None, tell: Callable[[str], None]) -> ModelProto:
-    """The model of an IR, before the passes."""
     network = without_untrue_sizes(in_todays_form(read_ir(path)))
     for layer in signed_quotients(network):
         warnings.warn(

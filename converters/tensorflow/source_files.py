@@ -10,7 +10,22 @@ from onnx_sparse.converters.errors import ConversionError
 GRAPHS = (".pb", ".pbtxt", ".meta")
 KERAS = (".keras", ".h5", ".hdf5")
 
+#: A SavedModel begins with its version, and a GraphDef with a node.
+_VERSION_OF_SAVED_MODEL = b"\x08"
+
 _WITHOUT_GRAPH = "it has values without a graph, so convert the SavedModel that the program with the model writes"
+
+
+def refuse_known_files(path: Path) -> None:
+    """Refuse what TensorFlow writes and has no graph of its own: checkpoints, a part of a SavedModel, TFLite's models.
+
+    Raises:
+        ConversionError: It is such a file; the message says what to give instead.
+    """
+    if is_checkpoint_file(path) or path.suffix == ".tflite":
+        refuse_other_files(path)
+    if path.name == "saved_model.pb" and path.is_file() and path.open("rb").read(1) == _VERSION_OF_SAVED_MODEL:
+        raise ConversionError(f"{path} belongs to a SavedModel; give its directory, {path.parent}")
 
 
 def refuse_other_files(path: Path) -> None:

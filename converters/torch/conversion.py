@@ -1,17 +1,15 @@
-"""`convert` and `export`: torch's exporter with the domain's operators."""
+"""From a program of torch to a draft of a model, before the passes: torch's exporter with the domain's operators."""
 
 from __future__ import annotations
 
 import operator
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-import onnx
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, causes, first_line
@@ -19,7 +17,6 @@ from onnx_sparse.converters.onnxruntime.pooling import ShortInput
 from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.pipeline.passes import in_place
-from onnx_sparse.converters.rewriting import Rewriting
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
@@ -28,16 +25,13 @@ from onnx_sparse.converters.torch.lost_initializers import put_back_initializers
 from onnx_sparse.converters.torch.neutral_elements import compared_exactly
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
-from onnx_sparse.converters.torch.source import Source, load
-from onnx_sparse.converters.torch.tracing import trace
+from onnx_sparse.converters.torch.source import Source
 from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
 from onnx_sparse.models.graphs import graphs
-from onnx_sparse.models.large_models import referring
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.models.references import LEAST, is_reference, place_of, tensor_of
 
 #: The opset of torch's own translations; a later one is made from theirs.
-_OPSET = 18
+OPSET = 18
 
 #: Where torch's exporter says which call a node was made for, and the calls that refuse negative ids.
 _MADE_FOR = "pkg.torch.onnx.fx_node"
@@ -48,102 +42,30 @@ _LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
 
 
-@referring
-def convert(
-    source: Any,
-    *,
-    opset_version: int = _OPSET,
-    masked_fill: bool = False,
-    check_ids: bool = False,
-    run: bool = True,
-    progress: Callable[[str], None] | None = None,
-    explain: Callable[[Rewriting], None] | None = None,
-) -> ModelProto:
-    """Convert a program of torch to ONNX with operators of the domain `onnx_sparse`.
+@dataclass
+class TorchDraft(Draft):
+    """A draft of a program of torch.
+
+    Attributes:
+        made_for: The call of torch for which each node was written, by the node's name.
+    """
+
+    made_for: Mapping[str, str] = field(default_factory=dict)
+
+
+def draft_of(source: Source, opset_version: int = OPSET, *, masked_fill: bool = False) -> TorchDraft:
+    """A draft of a program.
 
     Args:
-        source: A `.pt2` file that `torch.export.save` wrote, an ExportedProgram, or what `load` returned.
+        source: The program.
         opset_version: The default opset of the model.
         masked_fill: Whether `masked_fill` becomes MaskedFill, too.
-        check_ids: Whether all lookups refuse negative ids, which ONNX counts from the end, and not only those that
-            torch lets refuse them.
-        run: Whether to load the model, and run it on the program's example and with each of its sizes 0, 1 and doubled;
-            what does not agree with torch is refused.
-        progress: Called with `"loading"`, `"converting"`, `"checking"` and `"running"` as these begin.
-        explain: Called once, with the numbers of nodes and the outcome of every rule and guard.
-
-    Returns:
-        A model of IR version 10 in canonical form. Its inputs have the names of the program's inputs.
 
     Raises:
-        ConversionError: torch is not installed, the source cannot be read, a node cannot be converted, or the model
-            does not run as the program does.
+        ConversionError: Nodes cannot be converted: the error lists all of them.
     """
-    tell = progress or (lambda stage: None)
-    tell("loading")
-    loaded = load(source)
-    tell("converting")
-    model = _converted(loaded, opset_version, translation_table(masked_fill=masked_fill))
-    draft, made_for = Draft(model), _calls(model)
-    made = pipeline.run(draft, passes(check_ids=check_ids), tell)
-    if explain is not None:
-        explain(draft.rewriting())
-    if run:
-        from onnx_sparse.converters.torch.trial import require_run
-
-        tell("running")
-        require_run(loaded, made, made_for)
-    return made
-
-
-def export(
-    model: Any,
-    args: tuple[Any, ...] = (),
-    path: str | os.PathLike[str] | None = None,
-    *,
-    kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
-    strict: bool = False,
-    verify: bool = False,
-    opset_version: int = _OPSET,
-    masked_fill: bool = False,
-    check_ids: bool = False,
-    run: bool = True,
-) -> ModelProto:
-    """Export a module to ONNX with operators of the domain `onnx_sparse`.
-
-    Args:
-        model: A `torch.nn.Module`, which should be in evaluation mode, or an ExportedProgram.
-        args: Examples of the positional arguments.
-        path: Where to write the model; it is not written when omitted.
-        kwargs: Examples of the named arguments.
-        dynamic_shapes: As for `torch.export.export`, which see.
-        strict: As for `torch.export.export`; the other way is tried where this one fails.
-        verify: Whether to run module and model on generated inputs, and to write the model only if they agree.
-        opset_version: The default opset of the model.
-        masked_fill: Whether `masked_fill` becomes MaskedFill, too.
-        check_ids: As for `convert`.
-        run: As for `convert`.
-
-    Returns:
-        The model, as `convert` returns it.
-
-    Raises:
-        ConversionError: torch cannot export the module, a node cannot be converted, or verification fails.
-    """
-    torch = require("torch")
-    source = model
-    if not isinstance(model, torch.export.ExportedProgram):
-        source = trace(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
-    loaded = load(source)
-    converted = convert(loaded, opset_version=opset_version, masked_fill=masked_fill, check_ids=check_ids, run=run)
-    if verify:
-        from onnx_sparse.converters.torch.verify import require_agreement
-
-        require_agreement(loaded, converted)
-    if path is not None:
-        onnx.save(converted, path, save_as_external_data=converted.ByteSize() >= LARGEST_PROTO)
-    return converted
+    model = _converted(source, opset_version, translation_table(masked_fill=masked_fill))
+    return TorchDraft(model, made_for=_calls(model))
 
 
 def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
@@ -200,7 +122,7 @@ def _calls(model: ModelProto) -> dict[str, str]:
     return {node.name: call[1] for node, text in made_for if (call := _CALL.search(text))}
 
 
-def _refuses_negative_ids(node: onnx.NodeProto) -> bool:
+def _refuses_negative_ids(node: NodeProto) -> bool:
     """Whether a node is a lookup that torch refuses with a negative id."""
     made_for = next((entry.value for entry in node.metadata_props if entry.key == _MADE_FOR), "")
     return is_lookup(node) and _LOOKUPS.search(made_for) is not None

@@ -18,10 +18,11 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.lazy_imports import require
+from onnx_sparse.converters.torch.reference import TorchReference
 from onnx_sparse.converters.torch.source import Source, to_numpy
-from onnx_sparse.converters.torch.verify import verify
 from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.verify import verify
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import FLOATS, element_type
@@ -119,7 +120,7 @@ class _Trial:
         if self._agree(wanted, got):
             return ""
         # Rounding and random numbers are not faults, which takes longer to see.
-        records = verify(self.source, self.model, feeds=feeds)
+        records = verify(TorchReference(self.source, self.model), self.model, feeds=feeds)
         wrong = [record.output for record in records if record.verdict is Verdict.DIFFERENT]
         if not wrong:
             return ""

@@ -33,6 +33,11 @@ class Steps:
         self.count = count
         self._growing: dict[tuple[Any, ...], tuple[str, int] | None] = {}
 
+    def outputs(self, names: Mapping[str, str], presents: Sequence[str]) -> dict[str, str]:
+        """The outputs of all steps with their element types, then the states after the last step."""
+        found = {f"{step} {name}": dtype for step in range(self.count) for name, dtype in names.items()}
+        return found | {f"{self.count - 1} {name}": "" for name in presents}
+
     def feeds(self, batch: Mapping[str, Array]) -> list[dict[str, Array]]:
         """The inputs of the steps of a batch that `run` has run."""
         return _feeds(batch, self._growing.get(_sizes(batch)), self.count)

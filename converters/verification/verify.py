@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
@@ -17,12 +17,13 @@ from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.input_lines import input_lines as lines_of
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import Isolated
-from onnx_sparse.converters.verification.layout import GUESSED, Layout
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
 from onnx_sparse.converters.verification.random_values import random_outputs
+from onnx_sparse.converters.verification.reference import Reference
 from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, with_moved_weights
-from onnx_sparse.converters.verification.sample_inputs import KINDS, NOTHING_SAID, Batch, CompositeSpecs, Sampler
+from onnx_sparse.converters.verification.sample_inputs import KINDS, Batch, Sampler
 from onnx_sparse.converters.verification.settling import settle
+from onnx_sparse.converters.verification.steps import COUNT, Steps, of_outputs
 from onnx_sparse.models.graphs import needed_nodes, put_nodes
 from onnx_sparse.models.large_models import whole_size
 from onnx_sparse.models.onnx_tools import infer_shapes
@@ -33,56 +34,13 @@ from onnx_sparse.schemas.states import states_of
 Array = np.ndarray[Any, Any]
 
 
-class Source(Protocol):
-    """What can be verified against: a model that runs, and what it says about its inputs."""
-
-    def run(self, feeds: Mapping[str, Array]) -> Sequence[Array]:
-        """Its outputs for the inputs by name. Raises whatever its program raises."""
-
-    def refusal(self, error: Exception) -> Refused:
-        """What an error of `run` says. Raises the error if it is no refusal."""
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a source says about itself.
-
-    Attributes:
-        program: The program that runs it, `"TensorFlow"`.
-        inputs: The names of its inputs, in order.
-        outputs: The names of its outputs, in order, with their element types as far as they are known.
-        specs: Its sparse and ragged tensors and bags.
-        layout: Its sizes.
-        checks_sizes: Whether it refuses sizes that are too small, and ids without a row.
-        config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
-        steps: For a source with states, the inputs of the steps of a batch that it has run. `outputs` are then those of
-            all steps, and perhaps the states after the last one.
-        convolves_no_rows: Whether its convolutions of no rows have the shape of their result; those of TensorFlow's
-            oneDNN have that of their input.
-        guards: For a source that was traced before it was converted: why the trace refuses a batch that the source
-            takes, or empty text. Such a batch is noted if ONNX Runtime refuses it, too.
-    """
-
-    program: str
-    inputs: Sequence[str]
-    outputs: Mapping[str, str]
-    specs: CompositeSpecs = NOTHING_SAID
-    layout: Layout = GUESSED
-    checks_sizes: bool = True
-    config: Mapping[str, str] = field(default_factory=dict)
-    steps: Callable[[Mapping[str, Array]], list[dict[str, Array]]] | None = None
-    convolves_no_rows: bool = True
-    guards: Callable[[Mapping[str, Array]], str] | None = None
-
-
 def verify(
-    source: Source,
-    description: Description,
+    reference: Reference,
     model: ModelProto,
     *,
     feeds: Mapping[str, Array] | None = None,
     seed: int = 0,
-    batch_count: int = len(KINDS),
+    batch_count: int | None = None,
     tables: Mapping[str, Array] | None = None,
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
@@ -98,17 +56,19 @@ def verify(
     (see `intended_differences`). An output of which nothing was compared on a batch with rows is not equal, nor is one
     of random values, of which only types and shapes are compared, nor one of a source that refuses to run.
 
+    A model with states is run several times on each batch, from the states before the first run, with the elements of
+    the inputs in other places each time.
+
     ONNX Runtime runs in a process of its own where one can be forked (Linux): a model that ends it is found to differ.
 
     Args:
-        source: What the model came from.
-        description: What it says about itself.
+        reference: The source that runs.
         model: The model in the form in which it is verified.
         feeds: The inputs of a single batch, those of the source or, where features were made ragged, of the model. If
             omitted, inputs are generated: an ordinary batch, one with empty rows, one without entries, one of one row,
             one of no rows, and so on in turn.
         seed: The same seed gives the same inputs.
-        batch_count: How many batches to run on generated inputs.
+        batch_count: How many batches to run on generated inputs; one of each kind when omitted.
         tables: The data of initializers that are beside the model.
         described_by: The model before it was lowered: its operators say what the inputs are for.
         progress: Called with what is being run.
@@ -118,22 +78,38 @@ def verify(
         One record per output.
 
     Raises:
-        ConversionError: `feeds` lacks an input.
+        ConversionError: `feeds` lacks an input, or has a state.
     """
     described = model if described_by is None else described_by
+    states = states_of(model)
+    if given := sorted({state.past for state in states} & (feeds or {}).keys()):
+        raise ConversionError(f"{given[0]} cannot be given: verification begins with the values before the first run")
+    steps = Steps(COUNT) if states else None
+    outputs = reference.outputs if steps is None else steps.outputs(reference.outputs, reference.presents)
     sampled = without_states(described)
-    ragged = RaggedInputs(sampled, description.inputs)
+    ragged = RaggedInputs(sampled, reference.inputs)
 
-    def run_source(kind: str, batch: Mapping[str, Array]) -> Sequence[Array]:
-        if progress is not None:
-            progress(f"running {description.program} on the batch {kind!r}")
+    def run_steps(feeds: Sequence[Mapping[str, Array]]) -> list[Array]:
         try:
-            return source.run(batch)
+            return [*reference.run_steps(feeds)]
         except Exception as error:  # whatever the program raises
-            raise source.refusal(error) from error
+            raise reference.refusal(error) from error
+
+    def run_reference(batch: Mapping[str, Array]) -> list[Array]:
+        return [as_text(value) for value in (steps.run(batch, run_steps) if steps else reference.run(batch))]
+
+    def attempt(kind: str, batch: Mapping[str, Array]) -> Sequence[Array]:
+        if progress is not None:
+            progress(f"running {reference.program} on the batch {kind!r}")
+        try:
+            return run_reference(batch)
+        except Refused:
+            raise
+        except Exception as error:  # whatever the program raises
+            raise reference.refusal(error) from error
 
     def in_child(of: ModelProto) -> Isolated:
-        return Isolated(lambda: _runner(of, ragged, tables, description))
+        return Isolated(lambda: _runner(of, ragged, tables, outputs, reference.config))
 
     computed = half_floats(described)
     with ExitStack() as opened, in_child(described) as probed, in_child(model) as run_model:
@@ -142,43 +118,43 @@ def verify(
             values: Sequence[Array] = probed((tuple(names), batch))
             return values
 
-        sampler = Sampler(ragged.as_sparse(sampled), ragged.specs(description.specs))
-        attempts = Attempts(sampler, run_source, seed, description.layout)
+        sampler = Sampler(ragged.as_sparse(sampled), ragged.specs(reference.specs))
+        attempts = Attempts(sampler, attempt, seed, reference.layout)
         if feeds is None:
             settle(sampler, probe, seed)
-            attempted = attempts.some(batch_count)
+            attempted = attempts.some(len(KINDS) if batch_count is None else batch_count)
             if input_lines is not None:
                 input_lines.update(lines_of(sampler))
         else:
-            attempted = [attempts.of(_given(ragged.of_source(feeds), description.inputs))]
+            attempted = [attempts.of(_given(ragged.of_source(feeds), reference.inputs))]
 
         def run(child: Isolated, batch: Mapping[str, Array]) -> Sequence[Array]:
-            given = description.steps(batch) if description.steps else batch
-            outputs: Sequence[Array] = child((tuple(description.outputs), given))
-            return outputs
+            results: Sequence[Array] = child((tuple(outputs), steps.feeds(batch) if steps else batch))
+            return results
 
         def with_other_weights() -> list[Callable[[Mapping[str, Array]], Sequence[Array]]]:
             others = with_moved_weights(model, computed)
             return [partial(run, opened.enter_context(in_child(other))) for other in others]
 
         numbers = sampler.values_of.constraints.numbers.values()
-        return compare_batches(
+        records = compare_batches(
             attempted,
-            description.outputs,
+            outputs,
             partial(run, run_model),
-            differences=IntendedDifferences.of(described, probe, convolves_no_rows=description.convolves_no_rows),
+            differences=IntendedDifferences.of(described, probe, convolves_no_rows=reference.convolves_no_rows),
             computed=computed,
             random=random_outputs(described),
-            source_checks=description.checks_sizes,
-            guards=description.guards,
+            source_checks=reference.checks_sizes,
+            guards=reference.guard,
             noise=RoundingNoise(
-                source.run,
+                run_reference,
                 partial(run, run_model),
                 with_other_weights,
                 kept=[number for some in numbers for number in some],
                 computed=computed,
             ),
         )
+    return [reference.explained(record) for record in (of_outputs(records) if steps else records)]
 
 
 def example_inputs(model: ModelProto, *, seed: int = 0, tables: Mapping[str, Array] | None = None) -> dict[str, Array]:
@@ -206,15 +182,15 @@ def example_batches(
     names = [value.name for value in model.graph.input]
     ragged = RaggedInputs(model, names)
     sampler = Sampler(model, recorded_specs(model))
-    description = Description("the model", names, {value.name: "" for value in model.graph.output})
-    with Isolated(lambda: _runner(model, ragged, tables, description)) as run:
+    outputs = [value.name for value in model.graph.output]
+    with Isolated(lambda: _runner(model, ragged, tables, outputs)) as run:
 
         def run_model(kind: str, batch: Mapping[str, Array]) -> Sequence[Array]:
             try:
-                outputs: Sequence[Array] = run((tuple(description.outputs), batch))
+                results: Sequence[Array] = run((tuple(outputs), batch))
             except Exception as error:  # whatever ONNX Runtime raises
                 raise Refused("ONNX Runtime", str(error)) from error
-            return outputs
+            return results
 
         settle(sampler, lambda names, batch: run((tuple(names), batch)), seed)
         attempts = Attempts(sampler, run_model, seed)
@@ -247,7 +223,11 @@ def without_states(model: ModelProto) -> ModelProto:
 
 
 def _runner(
-    model: ModelProto, ragged: RaggedInputs, tables: Mapping[str, Array] | None, description: Description
+    model: ModelProto,
+    ragged: RaggedInputs,
+    tables: Mapping[str, Array] | None,
+    compared: Collection[str],
+    config: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[tuple[tuple[str, ...], Any]], list[Array]]:
     """Runs a model on the inputs of its source, and returns the tensors that are asked for, whichever they are.
 
@@ -270,7 +250,7 @@ def _runner(
             names = ()
         if names not in sessions:
             options = SessionOptions()
-            for key, value in description.config.items():
+            for key, value in config.items():
                 options.add_session_config_entry(key, value)
             sessions[names] = InferenceSession(_giving(whole, names) if names else whole, options)
         return sessions[names]
@@ -281,7 +261,7 @@ def _runner(
     def run_steps(steps: list[Mapping[str, Array]]) -> list[Array]:
         stateful = StatefulSession(session_for(()))
         results = [as_text(np.asarray(value)) for step in steps for value in stateful.run(None, step)]
-        return [*results, *stateful.get_states().values()][: len(description.outputs)]
+        return [*results, *stateful.get_states().values()][: len(compared)]
 
     def run(asked: tuple[tuple[str, ...], Any]) -> list[Array]:
         names, batch = asked

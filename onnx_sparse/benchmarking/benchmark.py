@@ -12,7 +12,7 @@ from onnx_sparse.benchmarking.machine import Machine, this_machine, usable_cores
 from onnx_sparse.benchmarking.measurement import Task, measure, measure_apart
 from onnx_sparse.benchmarking.plot import plot
 from onnx_sparse.benchmarking.rows import batches_of
-from onnx_sparse.converters.sources import source_of
+from onnx_sparse.converters.roads.table import road_of
 from onnx_sparse.html import html_table, text
 from onnx_sparse.models.model_files import file_of
 from onnx_sparse.rows.columns import Array
@@ -135,7 +135,7 @@ def benchmark(
     tell = progress or (lambda stage: None)
     counts = _checked(threads, "threads") or sorted({1, usable_cores()})
     sizes = _checked(batch_sizes, "batch size")
-    origin = "" if source is None else source_of(source)
+    origin = "" if source is None else road_of(source).name
     if source_options and origin != "tensorflow":
         raise ValueError(f"source_options are for sources of TensorFlow: {', '.join(source_options)}")
     if not seconds > 0:

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onnx_sparse.benchmarking.sources import PROGRAMS, open_model, open_source
 from onnx_sparse.benchmarking.timing import take_turns
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.roads.table import road_named
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
 from onnx_sparse.models.model_files import read_light_model
 from onnx_sparse.rows.columns import Array
@@ -42,21 +42,33 @@ class Task:
         model: The model's file.
         backend: The kernels.
         source: The file or folder of its source; None to run the model alone.
-        origin: What the source is.
+        road: The name of its road.
         threads: How many threads each may use.
         seconds: How long each runs on each batch.
         batches: The inputs, by number of rows.
-        options: What the source's `load` is given.
+        options: The options of the source.
     """
 
     model: str
     backend: Backend
     source: str | None
-    origin: str
+    road: str
     threads: int
     seconds: float
     batches: dict[int, dict[str, Array]]
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_model(path: str, threads: int, backend: Backend) -> Any:
+    """A session of a model that uses so many threads."""
+    import onnxruntime
+
+    from onnx_sparse.sessions.runtime import InferenceSession
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4  # a failure raises an exception and is reported once
+    return InferenceSession(path, options, backend=backend)
 
 
 def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
@@ -73,10 +85,11 @@ def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
         proto = read_light_model(task.model)
         pasts = {state.past for state in states_of(proto)}
         stateless = [name for name in names if name not in pasts]
-        program = PROGRAMS.get(task.origin, task.origin)
+        road = road_named(task.road)
+        program = road.program or road.title
         own, run = _attempt(
             f"{task.source} does not load in {program}",
-            lambda: open_source(task.source or "", task.origin, task.threads, stateless, task.options),
+            lambda: road.timed(task.source or "", road.choose(task.options), task.threads, stateless),
         )
         ragged = RaggedInputs(proto, own)  # features that are sparse in the source
         runs[program], inputs[program] = run, lambda feeds: _chosen(ragged.of_source(feeds), own)

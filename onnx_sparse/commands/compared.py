@@ -90,11 +90,11 @@ class ComparedSettings:
             CommandError: There is no such file or folder.
             UsageError: Options are for sources of TensorFlow.
         """
-        from onnx_sparse.converters.sources import source_of
+        from onnx_sparse.converters.roads.table import road_of
 
         if self.source is not None and not Path(self.source).exists():
             raise CommandError(f"{self.source}: no such file or directory")
         options = self.load_options()
-        if options and (self.source is None or source_of(self.source) != "tensorflow"):
+        if options and (self.source is None or road_of(self.source).name != "tensorflow"):
             named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
             raise UsageError(f"{named}: only a SavedModel has that")

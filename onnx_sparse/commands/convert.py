@@ -145,7 +145,7 @@ def convert(
     """
     from onnx_sparse.commands import conversion
     from onnx_sparse.converters.rewriting.explanation import count_nodes
-    from onnx_sparse.converters.sources import SOURCES, source_of
+    from onnx_sparse.converters.roads.table import road_of, roads
     from onnx_sparse.models.large_models import LARGE, finish, load, refers_to_arrays, whole_size
     from onnx_sparse.models.load_and_save import save_model
     from onnx_sparse.models.references import holding_arrays
@@ -156,9 +156,9 @@ def convert(
         raise ValueError(f"features = {features!r} is not 'ragged'")
     if repair_scatter and (verify or not fuse):
         raise ValueError("repair_scatter is for fuse, and changes the answers: nothing can be verified")
-    found = source_of(source) if origin is None else origin
-    if found not in SOURCES:
-        raise ValueError(f"origin = {origin!r} is not one of {', '.join(SOURCES)}")
+    found = road_of(source).name if origin is None else origin
+    if found not in roads():
+        raise ValueError(f"origin = {origin!r} is not one of {', '.join(roads())}")
     if fuse and found != "onnx":
         raise ValueError("fuse is for ONNX models")
     if found == "onnx" and options:

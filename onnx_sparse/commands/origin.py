@@ -71,11 +71,11 @@ def with_source(model: Path, source: Path, options: Mapping[str, Any], progress:
     from onnx_sparse.commands import verification
     from onnx_sparse.commands.conversion import loaded_source, verified
     from onnx_sparse.converters.errors import ConversionError
-    from onnx_sparse.converters.sources import source_of
+    from onnx_sparse.converters.roads.table import road_of
     from onnx_sparse.models.load_and_save import load_model
 
     try:
-        made = Origin(source, source_of(source), options=options)
+        made = Origin(source, road_of(source).name, options=options)
     except ConversionError as error:
         raise CommandError(error) from error
     progress(f"reading {source}")

@@ -16,7 +16,7 @@ from support.openvino_irs import IrBuilder
 
 import onnx_sparse
 from onnx_sparse.converters import ConversionError, MissingPackageError, UnknownSourceError, convert
-from onnx_sparse.converters.sources import SOURCES, source_of
+from onnx_sparse.converters.roads.table import road_of, roads
 from onnx_sparse.installation import install_command
 
 DATA = Path(__file__).parents[1] / "data" / "ascend"
@@ -31,21 +31,20 @@ DATA = Path(__file__).parents[1] / "data" / "ascend"
 )
 def test_a_file_is_known_by_its_name(name: str, source: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
-    assert source_of(tmp_path / name) == source_of(str(tmp_path / name)) == source
-    assert source in SOURCES
+    assert road_of(tmp_path / name) is road_of(str(tmp_path / name)) is roads()[source]
 
 
 def test_files_of_ascend_are_known_by_their_content() -> None:
-    assert source_of(DATA / "FillLayer_0.msit.onnx") == "ascend"
-    assert source_of(DATA / "npu_masked_fill_range.onnx") == "ascend"
-    assert source_of(DATA / "dynamo.pbtxt") == "ascend"
+    assert road_of(DATA / "FillLayer_0.msit.onnx").name == "ascend"
+    assert road_of(DATA / "npu_masked_fill_range.onnx").name == "ascend"
+    assert road_of(DATA / "dynamo.pbtxt").name == "ascend"
 
 
 def test_a_saved_model_is_known_by_its_folder(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="is not a SavedModel"):
-        source_of(tmp_path)
+        road_of(tmp_path)
     (tmp_path / "saved_model.pb").touch()
-    assert source_of(tmp_path) == "tensorflow"
+    assert road_of(tmp_path).name == "tensorflow"
 
 
 @pytest.mark.parametrize("source", [3, None, ["a.onnx"], np.zeros(3)])
@@ -119,7 +118,7 @@ def test_a_model_of_openvino_in_memory() -> None:
     table = np.float32([[1 / 3], [2 / 3], [1]])
     ids = ops.parameter([-1], np.int64, name="ids")
     model = openvino.Model([ops.gather(ops.constant(table), ids, ops.constant(0))], [ids], "lookup")
-    assert source_of(model) == "openvino"
+    assert road_of(model).name == "openvino"
     converted = convert(model, explain=(told := []).append)
     (rows,) = onnx_sparse.InferenceSession(converted).run(None, {"ids": np.array([2, 0])})
     np.testing.assert_array_equal(rows, table[[2, 0]])

@@ -13,8 +13,7 @@ tf = pytest.importorskip("tensorflow")
 import numpy as np  # noqa: E402
 from onnx import ModelProto, NodeProto, numpy_helper  # noqa: E402
 
-from onnx_sparse.converters.tensorflow import convert  # noqa: E402
-from onnx_sparse.converters.tensorflow.verify import verify  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 from onnx_sparse.converters.verification.comparison import Verdict  # noqa: E402
 
 REQUIRED = tf.constant([], tf.int64)

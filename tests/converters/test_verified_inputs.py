@@ -12,8 +12,8 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 from support.random_parsing import PARTITIONS, outcome
 
-from onnx_sparse.converters.onnx.verify import verify
-from onnx_sparse.converters.tensorflow.verify import Running, isolated
+from onnx_sparse.converters.onnx import verify
+from onnx_sparse.converters.tensorflow.reference import TensorFlowReference, isolated
 from onnx_sparse.converters.verification.comparison import TOLERANCES, Verdict
 from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
@@ -393,6 +393,8 @@ class TestAProgramOfItsOwn:
     """TensorFlow runs in another process where this one has not imported it."""
 
     class Source:
+        inputs = outputs = specs = ()
+
         def __init__(self, run):
             self.run = run
 
@@ -402,7 +404,7 @@ class TestAProgramOfItsOwn:
 
     def test_inputs_that_end_it_are_refused(self):
         with isolated(self.Source(lambda feeds: os.abort())) as run:
-            refused = Running(run, IntendedDifferences())
+            refused = TensorFlowReference(self.Source(run), run, ModelProto())
             with pytest.raises(EndedError) as ended:
                 refused.run({})
         assert "SIGABRT" in str(refused.refusal(ended.value))
@@ -413,4 +415,4 @@ class TestAProgramOfItsOwn:
 
         with isolated(self.Source(refuse)) as run, pytest.raises(RuntimeError, match="node here") as error:
             run({})
-        assert Running(run, IntendedDifferences()).refusal(error.value).place == "here"
+        assert TensorFlowReference(self.Source(run), run, ModelProto()).refusal(error.value).place == "here"

@@ -22,8 +22,7 @@ from zoo.irs.torch_modules import MODULES
 from zoo.registry import VARIABLES, entries, irs
 
 from onnx_sparse.converters import ConversionError, openvino, tensorflow, torch
-from onnx_sparse.converters.tensorflow.verify import Running
-from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
+from onnx_sparse.converters.tensorflow.reference import TensorFlowReference
 from onnx_sparse.converters.verification.verify import as_text
 
 Array = np.ndarray[Any, Any]
@@ -101,8 +100,12 @@ def from_tensorflow(chosen: Callable[[str], bool]) -> Iterator[Right]:
                 tensorflow.convert(folder),
                 lambda m, s=loaded: tensorflow.verify(s, m),
                 batches,
-                Running(loaded.run, IntendedDifferences()).run,
+                _answers(TensorFlowReference(loaded, loaded.run, ModelProto())),
             )
+
+
+def _answers(reference: TensorFlowReference) -> Callable[[Mapping[str, Any]], list[Any]]:
+    return lambda feeds: [as_text(value) for value in reference.run(feeds)]
 
 
 def from_openvino(chosen: Callable[[str], bool]) -> Iterator[Right]:

@@ -56,7 +56,7 @@ def differences() -> dict[str, list[str]]:
 
 def structure_coverage() -> dict[str, str]:
     """The operators that are about the graph, and what becomes of them."""
-    found = {op_type: (row.convert.__doc__ or "").strip().splitlines()[0] for op_type, row in STRUCTURE.items()}
+    found = {op_type: (row.function.__doc__ or "").strip().splitlines()[0] for op_type, row in STRUCTURE.items()}
     found |= dict.fromkeys(CALLS, "The nodes of the function, in the place of the call.")
     found |= dict.fromkeys({*COPIES, *TUPLES}, "The tensors that it is given.")
     return dict(sorted(found.items()))

@@ -30,8 +30,8 @@ from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress, ascend_options, lookup_tables, verification, written_inputs
 from onnx_sparse.commands.conversion import Conversion, Options, in_form
 from onnx_sparse.commands.smaller_tables import SmallerTables
-from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.sources import SOURCES, UnknownSourceError, source_of
+from onnx_sparse.converters.errors import ConversionError, UnknownSourceError
+from onnx_sparse.converters.roads.table import road_of, roads
 from onnx_sparse.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT.onnx",
         help="the file to write, or a folder for one named like SRC",
     )
-    parser.add_argument("--from", dest="origin", choices=SOURCES, help="what SRC is (default: from its name)")
+    parser.add_argument("--from", dest="origin", choices=tuple(roads()), help="what SRC is (default: from its name)")
     parser.add_argument("--signature", help="the SavedModel's signature (default: serving_default)")
     parser.add_argument("--tag", help="which graph of a SavedModel that has several (default: serve)")
     parser.add_argument(
@@ -446,7 +446,7 @@ def detect(source: Path) -> str:
         UsageError: The name does not tell.
     """
     try:
-        return source_of(source)
+        return road_of(source).name
     except UnknownSourceError as error:
         raise UsageError(f"{error}; use --from") from error
     except ConversionError as error:

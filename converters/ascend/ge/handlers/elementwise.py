@@ -8,7 +8,7 @@ from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.ascend.quantization import dequantization_scale, float_bits
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -57,7 +57,7 @@ def cast(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(x, ACL[number])
 
 
-@handles_each(_BINARY)
+@handles(*_BINARY, to=_BINARY)
 def binary(node: Node, emit: AscendEmitter) -> Tensor:
     """An operator of x1 and x2, which broadcast."""
     return emit.arithmetic(_BINARY[node.op_type], *node.take(2))
@@ -72,7 +72,7 @@ def power(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(emit.op("Pow", *(emit.cast(tensor, TensorProto.INT64) for tensor in (x, y))), x.dtype)
 
 
-@handles_each(_COMPARISONS)
+@handles(*_COMPARISONS, to=_COMPARISONS)
 def comparison(node: Node, emit: AscendEmitter) -> Tensor:
     """A comparison of x1 and x2, a bool."""
     return emit.arithmetic(_COMPARISONS[node.op_type], *node.take(2))
@@ -119,7 +119,7 @@ def with_number(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda wide: emit.op(name, wide, constant_of(emit, node.number("value"), wide.dtype)), x)
 
 
-@handles_each({name: name for name in _UNARY})
+@handles(*_UNARY)
 def unary(node: Node, emit: AscendEmitter) -> Tensor:
     """A function of x."""
     return emit.in_float32(lambda wide: emit.op(node.op_type, wide), *node.take(1))
@@ -153,7 +153,7 @@ def clip_by_value(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.arithmetic("Min", emit.arithmetic("Max", x, low), high)
 
 
-@handles_each({name: name for name in _ROUNDING})
+@handles(*_ROUNDING)
 def whole(node: Node, emit: AscendEmitter) -> Tensor:
     """Floor(x), Ceil(x), Round(x), to even; integers stay as they are."""
     (x,) = node.take(1)

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.compositions import halves
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import activations, division
@@ -21,7 +21,7 @@ from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 _NAMES = ("Atan", "Asin", "Acos", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
 
 
-@handles_each({name: name for name in _NAMES})
+@handles(*_NAMES)
 def function(node: Node, emit: AscendEmitter) -> Tensor:
     """A function of x."""
     return emit.in_float32(lambda x: emit.op(node.op_type, x), *node.take(1))

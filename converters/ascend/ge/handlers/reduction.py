@@ -22,6 +22,13 @@ _NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.U
 _REDUCTIONS = {"EuclideanNorm": "ReduceL2", "EuclideanNormD": "ReduceL2"}
 
 
+def _reduced(node: Node) -> tuple[Tensor, list[int]]:
+    """The tensor and the axes that are reduced, which are an input or an attribute."""
+    x, *given = node.take(1, 2)
+    axes = given[0].integers("axes") if given else node.integers("axes")
+    return x, sorted({place(x, axis) for axis in axes})
+
+
 @handles("ReduceSum", "ReduceSumD", to="ReduceSum")
 @handles("ReduceMax", "ReduceMaxD", to="ReduceMax", differs=_NAN)
 @handles("ReduceMin", "ReduceMinD", to="ReduceMin", differs=_NAN)
@@ -32,9 +39,7 @@ _REDUCTIONS = {"EuclideanNorm": "ReduceL2", "EuclideanNormD": "ReduceL2"}
 @handles("EuclideanNorm", "EuclideanNormD", to="ReduceL2")
 def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
-    x, *given = node.take(1, 2)
-    axes = given[0].integers("axes") if given else node.integers("axes")
-    places = sorted({place(x, axis) for axis in axes})
+    x, places = _reduced(node)
     if not places:
         return x
     name, keep = _REDUCTIONS.get(node.op_type, node.op_type.removesuffix("D")), node.flag("keep_dims")
@@ -56,9 +61,7 @@ def _mean_of_any(emit: AscendEmitter, x: Tensor, axes: list[int], *, keepdims: b
 @handles("ReduceAny", "ReduceAnyD", to="ReduceMax")
 def reduce_flags(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
-    x, *given = node.take(1, 2)
-    axes = given[0].integers("axes") if given else node.integers("axes")
-    places = sorted({place(x, axis) for axis in axes})
+    x, places = _reduced(node)
     if not places:
         return x
     name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceMax"

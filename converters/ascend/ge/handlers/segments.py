@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType
@@ -20,6 +20,7 @@ _SEGMENT = {f"Segment{kind}": f"Segment{kind}" for kind in ("Sum", "Mean", "Max"
 _UNSORTED = {f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Sum", "Max", "Min", "Prod")}
 _EXTREMES = ("SegmentMax", "SegmentMin")
 _NAN = "NaN propagates, from every position of a segment"
+_UNSORTED_D = {f"{name}D": target for name, target in _UNSORTED.items()}
 _BAGS = {"sum": "EmbeddingBagOffsetsSum", "mean": "EmbeddingBagOffsetsMean", "max": "EmbeddingBagOffsetsMax"}
 
 
@@ -48,7 +49,7 @@ def ragged_fill_empty_rows(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op("RaggedFillEmptyRows", inputs)
 
 
-@handles_each(_SPARSE)
+@handles(*_SPARSE, to=_SPARSE)
 def sparse_segment(node: Node, emit: AscendEmitter) -> Results:
     """SparseSegmentSum(x, indices, segment_ids) and similar: rows of x, reduced by sorted ids; empty segments are 0."""
     x, indices, segments = node.take(3)
@@ -65,8 +66,8 @@ def _count(emit: AscendEmitter, segments: Tensor) -> Tensor:
     return emit.op("Add", last, emit.like(1, segments))
 
 
-@handles_each({name: target for name, target in _SEGMENT.items() if name not in _EXTREMES})
-@handles_each({name: name for name in _EXTREMES}, differs=_NAN)
+@handles(*(name for name in _SEGMENT if name not in _EXTREMES))
+@handles(*_EXTREMES, differs=_NAN)
 def segment(node: Node, emit: AscendEmitter) -> Results:
     """SegmentSum(x, segment_ids) and similar, by sorted ids; an empty segment is 0, and 1 of a product."""
     x, segments = node.take(2)
@@ -82,10 +83,8 @@ _ANY_ORDER: dict[str, Any] = {
 }
 
 
-@handles_each({f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Sum", "Prod")}, **_ANY_ORDER)
-@handles_each(
-    {f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Max", "Min")}, differs=_NAN, **_ANY_ORDER
-)
+@handles("UnsortedSegmentSum", "UnsortedSegmentProd", **_ANY_ORDER)
+@handles("UnsortedSegmentMax", "UnsortedSegmentMin", differs=_NAN, **_ANY_ORDER)
 def unsorted_segment(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSum(x, segment_ids, num_segments) and similar; a maximum of nothing is the type's lowest."""
     x, segments, count = node.take(3)
@@ -94,7 +93,7 @@ def unsorted_segment(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op(_UNSORTED[node.op_type], inputs)
 
 
-@handles_each({f"{name}D": target for name, target in _UNSORTED.items()})
+@handles(*_UNSORTED_D, to=_UNSORTED_D)
 def unsorted_segment_d(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSumD(x, segment_ids | num_segments) and similar."""
     x, segments = node.take(2)

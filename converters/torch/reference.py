@@ -1,0 +1,51 @@
+"""A program that runs in torch, to be compared with its conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import ModelProto
+
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.torch.input_layout import describe
+from onnx_sparse.converters.torch.source import Source
+from onnx_sparse.converters.verification.reference import Reference
+from onnx_sparse.converters.verification.verify import verify
+
+
+class TorchReference(Reference):
+    """A program that runs in torch, in this process.
+
+    Args:
+        loaded: The program.
+        model: What it was converted to.
+    """
+
+    program = "torch"
+
+    def __init__(self, loaded: Source, model: ModelProto) -> None:
+        self.inputs = [value.name for value in model.graph.input]
+        self.outputs = dict.fromkeys((value.name for value in model.graph.output), "")
+        self.specs, self.layout = describe(loaded)
+        self._loaded = loaded
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Its outputs."""
+        return self._loaded.run(feeds)
+
+    def guard(self, feeds: Mapping[str, Array]) -> str:
+        """Why torch.export's program refuses a batch that the module takes."""
+        return self._loaded.guard(feeds)
+
+
+def require_agreement(source: Source, model: ModelProto) -> None:
+    """Verify a model on generated inputs.
+
+    Raises:
+        ConversionError: An output differs, or was not compared; the message has all of these.
+    """
+    records = verify(TorchReference(source, model), model)
+    failed = [f"{record.output} {record.verdict}: {record.note}" for record in records if not record.ok]
+    if failed:
+        raise ConversionError("\n  ".join(["verification fails:", *failed]))

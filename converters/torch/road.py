@@ -1,0 +1,97 @@
+"""The road from torch."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from onnx_sparse.converters.roads.road import Progress, Road, Run
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from onnx_sparse.converters.pipeline import Draft, Pass
+    from onnx_sparse.converters.tensor import Array
+    from onnx_sparse.converters.torch.conversion import TorchDraft
+    from onnx_sparse.converters.torch.source import Source
+    from onnx_sparse.converters.verification.reference import Reference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of a conversion from torch.
+
+    Attributes:
+        opset_version: The default opset of the model.
+        masked_fill: Whether `masked_fill` becomes MaskedFill, too.
+        run: Whether to load the model, and run it on the program's example and with each of its sizes 0, 1 and doubled;
+            what does not agree with torch is refused.
+    """
+
+    opset_version: int = 18
+    masked_fill: bool = False
+    run: bool = True
+
+
+class _Torch(Road[Options, "Source"]):
+    """Programs that `torch.export.save` wrote, and in memory ExportedPrograms."""
+
+    name = title = "torch"
+    models = "torch's programs"
+    suffixes = (".pt2",)
+    packages = ("torch",)
+    options = Options
+    needs = extra = "torch"
+
+    def load(self, source: Any, options: Options, tell: Progress = lambda stage: None) -> Source:
+        from onnx_sparse.converters.torch.source import load
+
+        tell("loading")
+        return load(source)
+
+    def draft(self, loaded: Source, options: Options, tell: Progress) -> TorchDraft:
+        from onnx_sparse.converters.torch.conversion import draft_of
+
+        tell("converting")
+        return draft_of(loaded, options.opset_version, masked_fill=options.masked_fill)
+
+    def passes(self, *, check_ids: bool = False) -> Sequence[Pass]:
+        from onnx_sparse.converters.torch.conversion import passes
+
+        return passes(check_ids=check_ids)
+
+    def finish(
+        self,
+        draft: Draft,
+        loaded: Source,
+        options: Options,
+        tell: Progress,
+        tables: MutableMapping[str, Array] | None,
+    ) -> None:
+        """Run the model as its program runs."""
+        from onnx_sparse.converters.torch.conversion import TorchDraft
+        from onnx_sparse.converters.torch.trial import require_run
+
+        assert isinstance(draft, TorchDraft)
+        if options.run:
+            tell("running")
+            require_run(loaded, draft.model, draft.made_for)
+
+    def reference(
+        self, loaded: Source, model: ModelProto, *, described: ModelProto, generated: bool
+    ) -> AbstractContextManager[Reference]:
+        from onnx_sparse.converters.torch.reference import TorchReference
+
+        return nullcontext(TorchReference(loaded, model))
+
+    def timed(self, path: str, options: Options, threads: int, names: Sequence[str]) -> tuple[list[str], Run]:
+        from onnx_sparse.converters.torch.lazy_imports import require
+
+        require("torch").set_num_threads(threads)
+        loaded = self.load(path, options)
+        return loaded.inputs, loaded.run
+
+
+ROAD = _Torch()
