@@ -149,7 +149,7 @@ _NEEDS = {
     "no rank": {
         *("MatMulV2", "MatMul", "BatchMatMulV2", "BatchMatMul", "LayerNormV3", "RmsNorm", "SparseToDense"),
         *("FlattenV2", "Flatten", "AddRmsNorm", "QuantBatchMatmulV3", "DynamicPartition", "DynamicStitch", "PRelu"),
-        *("ParallelDynamicStitch", "UniqueWithCounts", "UniqueExt2", "UniqueWithCountsExt2", "IndexByTensor", "Index"),
+        *("ParallelDynamicStitch", "UniqueExt2", "UniqueWithCountsExt2", "IndexByTensor", "Index"),
         *("IndexPutV2", "InplaceIndexAdd", "SearchSorted", "MatMulV3", "BatchMatMulV3", "LayerNorm", "GroupNormV2"),
         *("GroupNorm", "GroupNormSilu", "ReverseSequence", "SpaceToDepth", "DepthToSpace", "SpaceToBatchND"),
         "BatchToSpaceND",

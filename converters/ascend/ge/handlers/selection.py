@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.dtypes import ACL
@@ -41,8 +43,9 @@ _NAN = "NaN differs from all values, also from itself"
 def unique(node: Node, emit: AscendEmitter) -> Results:
     """Unique(x | out_idx), UniqueWithCounts: values as they first appear, where each element's is, how often it is."""
     (x,) = node.take(1)
-    if x.rank != 1:
+    if x.shape is not None and x.rank != 1:
         raise Unsupported(f"{x} is not a vector")
+    x = replace(x, shape=x.shape or (None,))
     dtype = ACL.get(node.integer("out_idx", 3), TensorProto.INT32)
     y, places, counts = unique_of(emit, x)
     results = (y, emit.cast(places, dtype), emit.cast(counts, dtype))
