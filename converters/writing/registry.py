@@ -167,6 +167,14 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
 
         return register
 
+    def differences(self, form: str = "{}") -> dict[str, list[str]]:
+        """Where results are meant to differ from the source's: the operators, sorted by name, by what differs."""
+        found: dict[str, list[str]] = {}
+        for op_type, handler in self.items():
+            if handler.differs:
+                found.setdefault(handler.differs, []).append(form.format(op_type))
+        return {what: sorted(found[what]) for what in sorted(found, key=lambda what: min(found[what]))}
+
     def coverage(self, form: str = "{}") -> list[CoverageRow]:
         """The operators, sorted by name and version; `form` makes the source's name of the registry's."""
         rows = sorted(
