@@ -11,38 +11,24 @@ from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
-
-def _reduced(node: Node) -> tuple[Tensor, list[int]]:
-    """The tensor and the axes that are reduced, which are an input or an attribute."""
-    x, *given = node.take(1, 2)
-    axes = given[0].integers("axes") if given else node.integers("axes")
-    return x, sorted({place(x, axis) for axis in axes})
+#: The reductions of numbers and of bools.
+_NUMBERS = {f"Reduce{kind}": f"Reduce{kind}" for kind in ("Sum", "Max", "Min", "Mean", "Prod")}
+_FLAGS = {"ReduceAll": "ReduceMin", "ReduceAny": "ReduceMax"}
+_REDUCED = {f"{name}{d}": target for name, target in {**_NUMBERS, **_FLAGS}.items() for d in ("", "D")}
 
 
-@handles("ReduceSum", "ReduceSumD", to="ReduceSum")
-@handles("ReduceMax", "ReduceMaxD", to="ReduceMax")
-@handles("ReduceMin", "ReduceMinD", to="ReduceMin")
-@handles("ReduceMean", "ReduceMeanD", to="ReduceMean")
-@handles("ReduceProd", "ReduceProdD", to="ReduceProd")
+@handles(*_REDUCED, to=_REDUCED)
 def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
-    x, places = _reduced(node)
+    x, *given = node.take(1, 2)
+    axes = given[0].integers("axes") if given else node.integers("axes")
+    places = sorted({place(x, axis) for axis in axes})
     if not places:
         return x
-    name, keep = node.op_type.removesuffix("D"), node.flag("keep_dims")
-    return emit.in_float32(lambda wide: emit.reduce(name, wide, places, keepdims=keep), x)
-
-
-@handles("ReduceAll", "ReduceAllD", to="ReduceMin")
-@handles("ReduceAny", "ReduceAnyD", to="ReduceMax")
-def reduce_flags(node: Node, emit: AscendEmitter) -> Tensor:
-    """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
-    x, places = _reduced(node)
-    if not places:
-        return x
-    name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceMax"
-    flags = emit.cast(x, TensorProto.INT32)
-    return emit.cast(emit.reduce(name, flags, places, keepdims=node.flag("keep_dims")), x.dtype)
+    target, keep = _REDUCED[node.op_type], node.flag("keep_dims")
+    if node.op_type.removesuffix("D") in _FLAGS:
+        return emit.cast(emit.reduce(target, emit.cast(x, TensorProto.INT32), places, keepdims=keep), x.dtype)
+    return emit.in_float32(lambda wide: emit.reduce(target, wide, places, keepdims=keep), x)
 
 
 @handles("LogSoftmaxV2", to="LogSoftmax")
