@@ -49,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`-k NAME` finds the tests that pin down a rule or guard by its name."""
+    for mark in item.iter_markers("pins"):
+        item.extra_keyword_matches.update(mark.args)
+
+
 def pytest_runtest_setup() -> None:
     read_torchlib_once()
 

@@ -106,7 +106,7 @@ def save_model(
     form = _form(path)
     size = _byte_size(model)
     if external is None:
-        external = form == "protobuf" and size > _EXTERNAL
+        external = form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE)
     if external:
         contents = _contents(model)
         return write_model(model, path, writer(path), contents=contents, read_from=read_from, made_from=made_from)
