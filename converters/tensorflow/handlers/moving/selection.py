@@ -11,16 +11,14 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import selecting
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, dtype_name
 
-_SELECTED = ("condition", "t", "e")
 
-
-@handles("SelectV2", inputs=_SELECTED, to="Where", dtypes=("all",))
+@handles("SelectV2", to="Where", dtypes=("all",))
 def select(node: Node, emit: Emitter) -> Tensor:
     """Where; arithmetic with a mask of zeros and ones would give NaN if an element that is not chosen is infinite."""
     return emit.op("Where", node["condition"], node["t"], node["e"])
 
 
-@handles("Select", inputs=_SELECTED, to="Where", dtypes=("all",))
+@handles("Select", to="Where", dtypes=("all",))
 def select_rows(node: Node, emit: Emitter) -> Tensor:
     """Where; a vector of conditions selects whole slices."""
     return selecting.select_rows(emit, node["condition"], node["t"], node["e"])
@@ -34,7 +32,7 @@ _RANKED: dict[int, int] = {
 }
 
 
-@handles("TopKV2", inputs=("input", "k"), to="TopK", dtypes=tuple(map(dtype_name, _RANKED)))
+@handles("TopKV2", to="TopK", dtypes=tuple(map(dtype_name, _RANKED)))
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The largest elements and where they are; in float32, different large integers would be equal."""
     x, k = node["input"], emit.cast(node["k"], TensorProto.INT64)
@@ -47,8 +45,7 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.cast(values, x.dtype), emit.cast(places, node.dtypes[1])
 
 
-@handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))
-@handles("InTopKV2", inputs=("predictions", "targets", "k"), to="Greater", dtypes=("float",))
+@handles("InTopK", "InTopKV2", to="Greater", dtypes=("float",))
 def in_top_k(node: Node, emit: Emitter) -> Tensor:
     """Whether fewer than k predictions of a row are above the target's; never in rows that are not finite."""
     predictions, targets = node["predictions"], emit.cast(node["targets"], TensorProto.INT64)
