@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.ascend.compositions import fast_gelu, halves, range_filled, swapped
+from onnx_sparse.converters.ascend.compositions import fast_gelu, range_filled, swapped
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE_HANDLERS
 from onnx_sparse.converters.ascend.ge.handlers import Node as GeNode
@@ -17,7 +17,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering.activations import gelu, mish
 from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.reads import Inputs
-from onnx_sparse.converters.writing.registry import Handler, Registry, Results
+from onnx_sparse.converters.writing.registry import Handler, Registry, Results, lowered
 
 #: The handlers by operator.
 HANDLERS = Registry(Handler)
@@ -107,9 +107,7 @@ def _gelu(node: Node, emit: AscendEmitter) -> Tensor:
     return gelu(emit, *node.take(1), exact=exact)
 
 
-@handles("NPUMish", to="Softplus, Tanh, Mul")
-def _mish(node: Node, emit: AscendEmitter) -> Tensor:
-    return mish(emit, *node.take(1))
+handles("NPUMish", to="Softplus, Tanh, Mul")(lowered(mish))
 
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")
@@ -133,11 +131,8 @@ def _scaled_masked_softmax(node: Node, emit: AscendEmitter) -> Results:
 @handles("NPUGeGlu", to="Split, Erf, Tanh, Mul")
 def _geglu(node: Node, emit: AscendEmitter) -> Results:
     """One half of x times gelu of the other, the right one unless activate_left; and gelu of that half."""
-    (x,) = node.take(1)
-    left, right = halves(emit, x, node.integer("dim", -1))
-    other, active = (right, left) if node.integer("activate_left", 0) else (left, right)
-    curve = gelu(emit, active, exact=node.integer("approximate", 1) == 0)
-    return (emit.cast(emit.op("Mul", other, curve), x.dtype), emit.cast(curve, x.dtype))
+    given = {"dim": -1, "approximate": 1, "activate_left": 0}
+    return _as_ge("GeGluV2", node.take(1), emit, **{name: node.integer(name, value) for name, value in given.items()})
 
 
 @handles("NPUFusedAttentionScore", to="MatMul, Softmax, Transpose", notes="inference: keep_prob = 1")

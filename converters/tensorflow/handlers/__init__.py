@@ -51,11 +51,7 @@ def known_operators() -> frozenset[str]:
 
 def differences() -> dict[str, list[str]]:
     """Where results are meant to differ from TensorFlow's: the operators, sorted by name, by what differs."""
-    found: dict[str, list[str]] = {}
-    for op_type, handler in HANDLERS.items():
-        if handler.differs:
-            found.setdefault(handler.differs, []).append(op_type)
-    return {what: sorted(found[what]) for what in sorted(found, key=lambda what: min(found[what]))}
+    return HANDLERS.differences()
 
 
 def structure_coverage() -> dict[str, str]:

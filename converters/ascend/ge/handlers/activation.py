@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from onnx_sparse.converters.ascend.compositions import fast_gelu, halves
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, handles
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import activations
-
-_OF_X = {"Softplus": activations.softplus, "Softsign": activations.softsign, "Mish": activations.mish}
+from onnx_sparse.converters.writing.registry import lowered
 
 
 @handles("Swish", "Silu", to="Sigmoid, Mul")
@@ -27,17 +26,21 @@ def swiglu(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(emit.op("Mul", activations.swish(emit, gate), value), x.dtype)
 
 
+@handles("GeGluV2", to="Split, Erf, Tanh, Mul")
+def geglu(node: Node, emit: AscendEmitter) -> Results:
+    """GeGluV2(x | dim, approximate, activate_left): a half of x times gelu of the other one; and this gelu."""
+    (x,) = node.take(1)
+    left, right = halves(emit, x, node.integer("dim", -1))
+    other, active = (right, left) if node.flag("activate_left") else (left, right)
+    curve = activations.gelu(emit, active, exact=node.integer("approximate", 1) == 0)
+    return (emit.cast(emit.op("Mul", other, curve), x.dtype), emit.cast(curve, x.dtype))
+
+
 @handles("LeakyRelu", to="LeakyRelu")
 def leaky_relu(node: Node, emit: AscendEmitter) -> Tensor:
     """LeakyRelu(x | negative_slope)."""
     slope = node.number("negative_slope", 0.0)
     return emit.in_float32(lambda x: activations.leaky_relu(emit, x, slope), *node.take(1))
-
-
-@handles("HardSwish", to="HardSwish")
-def hard_swish(node: Node, emit: AscendEmitter) -> Tensor:
-    """HardSwish(x): x * clip(x / 6 + 0.5, 0, 1)."""
-    return activations.hard_swish(emit, *node.take(1))
 
 
 @handles("HardSigmoid", to="HardSigmoid")
@@ -56,12 +59,10 @@ def elu(node: Node, emit: AscendEmitter) -> Tensor:
     return activations.elu(emit, x, node.number("alpha", 1.0))
 
 
-@handles("Softplus", to="Softplus, Softsign")
-@handles("Softsign", to="Softplus, Softsign")
-@handles("Mish", to="Softplus, Tanh, Mul")
-def of_x(node: Node, emit: AscendEmitter) -> Tensor:
-    """Softplus(x), Softsign(x), Mish(x)."""
-    return _OF_X[node.op_type](emit, *node.take(1))
+handles("HardSwish", to="HardSwish")(lowered(activations.hard_swish))
+handles("Mish", to="Softplus, Tanh, Mul")(lowered(activations.mish))
+handles("Softplus", to="Softplus, Softsign")(lowered(activations.softplus))
+handles("Softsign", to="Softplus, Softsign")(lowered(activations.softsign))
 
 
 @handles("GeluV2", to="Erf, Tanh, Mul")

@@ -9,11 +9,12 @@ from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
-from onnx_sparse.converters.ascend.quantization import dequantization_scale
+from onnx_sparse.converters.ascend.quantization import dequantization_scale, float_bits
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.lowering import activations, division, rounding
+from onnx_sparse.converters.writing.lowering import activations, arithmetic, division, rounding
 from onnx_sparse.converters.writing.lowering.selecting import select_rows
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _BINARY = {
@@ -25,7 +26,6 @@ _BINARY = {
     "RealDiv": "Div",
     "Maximum": "Max",
     "Minimum": "Min",
-    "Pow": "Pow",
 }
 _COMPARISONS = {
     "Less": "Less",
@@ -62,6 +62,15 @@ def cast(node: Node, emit: AscendEmitter) -> Tensor:
 def binary(node: Node, emit: AscendEmitter) -> Tensor:
     """An operator of x1 and x2, which broadcast."""
     return emit.arithmetic(_BINARY[node.op_type], *node.take(2))
+
+
+@handles("Pow", to="Pow")
+def power(node: Node, emit: AscendEmitter) -> Tensor:
+    """Pow(x1, x2): the powers of integers wrap, as in numpy."""
+    x, y = node.take(2)
+    if x.dtype in FLOATS or x.dtype != y.dtype or x.dtype in (TensorProto.INT32, TensorProto.INT64):
+        return emit.arithmetic("Pow", x, y)
+    return emit.cast(emit.op("Pow", *(emit.cast(tensor, TensorProto.INT64) for tensor in (x, y))), x.dtype)
 
 
 @handles(*_COMPARISONS, to=_COMPARISONS)
@@ -126,12 +135,6 @@ def relu(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda wide: emit.op("Relu", wide), x)
 
 
-@handles("Rsqrt", to="Sqrt, Reciprocal")
-def rsqrt(node: Node, emit: AscendEmitter) -> Tensor:
-    """Rsqrt(x)."""
-    return emit.in_float32(lambda wide: emit.op("Reciprocal", emit.op("Sqrt", wide)), *node.take(1))
-
-
 @handles("Gelu", to="Tanh, Mul, Add", notes="the approximation with tanh, as GE defines it")
 def gelu(node: Node, emit: AscendEmitter) -> Tensor:
     """Gelu(x)."""
@@ -158,18 +161,6 @@ def rint(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda wide: emit.op("Round", wide), *node.take(1))
 
 
-@handles("Trunc", to="Less, Ceil, Floor, Where")
-def trunc(node: Node, emit: AscendEmitter) -> Tensor:
-    """Trunc(x): toward zero."""
-    return emit.in_float32(lambda wide: rounding.truncated(emit, wide), *node.take(1))
-
-
-@handles("Sign", to="Sign")
-def sign(node: Node, emit: AscendEmitter) -> Tensor:
-    """Sign(x)."""
-    return rounding.sign(emit, *node.take(1))
-
-
 @handles("IsNan", "IsInf", to="IsNaN, IsInf")
 def is_not_finite(node: Node, emit: AscendEmitter) -> Tensor:
     """IsNan(x), IsInf(x)."""
@@ -184,15 +175,10 @@ def square(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.arithmetic("Mul", x, x)
 
 
-@handles("SquaredDifference", to="Sub, Mul")
-def squared_difference(node: Node, emit: AscendEmitter) -> Tensor:
-    """SquaredDifference(x1, x2)."""
-
-    def compute(x: Tensor, y: Tensor) -> Tensor:
-        difference = emit.op("Sub", x, y)
-        return emit.op("Mul", difference, difference)
-
-    return emit.in_float32(compute, *node.take(2))
+handles("SquaredDifference", to="Sub, Mul")(lowered(arithmetic.squared_difference))
+handles("Rsqrt", to="Sqrt, Reciprocal")(lowered(arithmetic.rsqrt))
+handles("Sign", to="Sign")(lowered(rounding.sign))
+handles("Trunc", to="Less, Ceil, Floor, Where")(lowered(rounding.truncated))
 
 
 @handles("FloorMod", to="Mod, Div, Floor, Mul, Sub")
@@ -236,7 +222,11 @@ def bias_add(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.arithmetic("Add", x, bias)
 
 
-@handles("Bitcast", to="Cast, Identity", notes="of constants, between integers of one width, and of bits to float32")
+@handles(
+    "Bitcast",
+    to="Cast, Identity",
+    notes="of constants, integers of one width, float32 and its bits",
+)
 def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
     """Bitcast(x | type): the same bits as another element type."""
     (x,) = node.take(1)
@@ -254,4 +244,6 @@ def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
         return emit.cast(x, dtype)
     if dtype == TensorProto.FLOAT and x.dtype in (TensorProto.INT32, TensorProto.UINT32):
         return dequantization_scale(emit, emit.cast(x, TensorProto.INT64))
+    if x.dtype == TensorProto.FLOAT and dtype in (TensorProto.INT32, TensorProto.UINT32):
+        return emit.cast(float_bits(emit, x), dtype)
     raise Unsupported(f"the bits of {x} as another type: standard ONNX of this opset has no operator for it")
