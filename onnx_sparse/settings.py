@@ -54,6 +54,7 @@ class Option:
         listed: Whether `parse` makes a whole list of one text; else the option is repeated.
         least: The least number that it can be.
         parse: What makes its value of a text, or raises a ValueError; by its type when omitted.
+        known: What it can be, where that is known when it is asked for only.
         sources: The sources of `convert` that have it; all when empty.
         owner: What it is for, in the message that another source has no such option.
     """
@@ -71,6 +72,7 @@ class Option:
     listed: bool = False
     least: float | None = None
     parse: Callable[[str], Any] | None = None
+    known: Callable[[], tuple[str, ...]] | None = None
     sources: tuple[str, ...] = ()
     owner: str = ""
 
@@ -126,8 +128,8 @@ class Setting:
 
 
 def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
-    """The settings of a dataclass, in its order."""
-    return tuple(_setting(kind, each) for each in dataclasses.fields(kind))
+    """The settings of a dataclass: those that have a position first, then in its order."""
+    return tuple(_setting(kind, each) for each in sorted(dataclasses.fields(kind), key=lambda each: bool(each.kw_only)))
 
 
 def _setting(kind: type[Any], each: dataclasses.Field[Any]) -> Setting:
@@ -141,7 +143,8 @@ def _setting(kind: type[Any], each: dataclasses.Field[Any]) -> Setting:
     if origin is Literal:
         return Setting(each.name, default, found, help, str, str, arguments)
     item = _given_in_a_shell(_types(arguments[0], {})) if arguments else str
-    return Setting(each.name, default, found, help, origin, item, (), str in several)
+    known = found.known() if found is not None and found.known is not None else ()
+    return Setting(each.name, default, found, help, origin, item, known, str in several)
 
 
 def _types(annotation: Any, names: Mapping[str, Any]) -> list[Any]:

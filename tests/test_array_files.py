@@ -52,7 +52,7 @@ DAMAGED = {
 def test_damaged_archives(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "arrays.npz"
     path.write_bytes(content)
-    for reading in (lambda: list(read_npz(path)), lambda: read([f"words={path}"])):
+    for reading in (lambda: list(read_npz(path)), lambda: read({"words": str(path)})):
         with pytest.raises(CommandError, match=r"arrays\.npz"):
             reading()
 
@@ -60,4 +60,4 @@ def test_damaged_archives(content: bytes, tmp_path: Path) -> None:
 def test_archives_without_the_arrays_of_a_table(tmp_path: Path) -> None:
     np.savez(tmp_path / "table.npz", keys=np.arange(3), other=np.arange(3))
     with pytest.raises(CommandError, match="there is no array 'values' in it; its arrays are keys, other"):
-        read([f"words={tmp_path / 'table.npz'}"])
+        read({"words": tmp_path / "table.npz"})

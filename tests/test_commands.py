@@ -70,8 +70,8 @@ def test_nothing_is_written_when_the_answers_differ(converted, tmp_path, monkeyp
     ("options", "error", "reason"),
     [
         ({"portable": True, "lower": True}, ValueError, "exclude each other"),
-        ({"fuse": True}, ValueError, "fuse is for ONNX models"),
-        ({"features": "sparse"}, ValueError, "is not 'ragged'"),
+        ({"fuse": True}, ValueError, "fuse=True is for ONNX files, and this source is tensorflow"),
+        ({"features": "sparse"}, ValueError, "features = 'sparse' is not one of ragged"),
         ({"signature": "other"}, ConversionError, "other"),
         ({"no_such_option": 1}, TypeError, "no_such_option"),
         ({"origin": "caffe"}, ValueError, "is not one of tensorflow"),

@@ -16,11 +16,13 @@ import onnx_sparse
 from onnx_sparse.cli import _parser
 from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.commands.benchmark import BenchmarkSettings
+from onnx_sparse.commands.convert_settings import ConvertSettings
 from onnx_sparse.commands.report import ReportSettings
 from onnx_sparse.commands.score_files import ScoreSettings
 from onnx_sparse.settings import Setting, in_python, settings_of
 
 COMMANDS: dict[str, tuple[Callable[..., Any], type[Any]]] = {
+    "convert": (onnx_sparse.convert, ConvertSettings),
     "score": (onnx_sparse.score, ScoreSettings),
     "benchmark": (onnx_sparse.benchmark, BenchmarkSettings),
     "report": (onnx_sparse.report, ReportSettings),
@@ -28,7 +30,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], type[Any]]] = {
 #: How a command shows what it does, which Python's callers choose otherwise.
 ONLY_SHELL = {"help", "debug", "json", "verbose", "quiet"}
 #: Functions and objects, which no shell can give.
-ONLY_PYTHON = {"progress", "source_options"}
+ONLY_PYTHON = {"progress", "source_options", "custom_objects", "opset_version", "feeds"}
 
 SETTINGS = [(name, setting) for name, (_, kind) in COMMANDS.items() for setting in settings_of(kind)]
 

@@ -16,10 +16,10 @@ def raised(*settings: type[Any], failure: type[Exception] = ConversionError) -> 
     """Raise what a command cannot do as such a failure, and what makes no sense as a ValueError, in words of Python."""
     try:
         yield
-    except UsageError as error:
-        raise ValueError(in_python(str(error), *settings)) from error
     except CommandError as error:
         if isinstance(error.__cause__, ConversionError):  # it lists what is unsupported
             error.__cause__.args = (in_python(str(error.__cause__), *settings),)
             raise error.__cause__ from None
+        if isinstance(error, UsageError):
+            raise ValueError(in_python(str(error), *settings)) from error
         raise failure(in_python("\n  ".join([str(error), *error.lines]), *settings)) from error

@@ -37,7 +37,11 @@ _BFLOAT16_BYTES = np.dtype("V2")
 
 
 def read_feeds(
-    model: ModelProto, sources: Sequence[str], *, before: Mapping[str, Array] = MappingProxyType({})
+    model: ModelProto,
+    sources: Sequence[str],
+    *,
+    before: Mapping[str, Array] = MappingProxyType({}),
+    option: str = "--input",
 ) -> dict[str, Array]:
     """The feeds of one run. The inputs of states, which have a value before the first run, may be missing.
 
@@ -46,6 +50,7 @@ def read_feeds(
         sources: Each is `FILE.npz`, `FILE.json` (an object with the inputs by name), `NAME=FILE.npy`, `NAME=FILE` (of
             messages) or `NAME=JSON`.
         before: Feeds that stay where the sources give none.
+        option: What the sources are given by, for messages.
 
     Raises:
         CommandError: A file cannot be read, or an input is missing, unknown or not of the model's type or shape.
@@ -57,7 +62,7 @@ def read_feeds(
     known = _features(model)
     composed = {name: feature for name, feature in known.items() if len(feature.inputs) > 1}
     for source in sources:
-        for name, value in _read(source):
+        for name, value in _read(source, option):
             if name not in declared and name not in composed:
                 raise CommandError(f"the model has no input {name}; {_expected(model)}")
             if name in given:
@@ -66,7 +71,7 @@ def read_feeds(
                 value = _messages(declared[name], parsed[name], value)
             if isinstance(value, Path):
                 raise UsageError(
-                    f"--input {source}: {value} is not a .npy file; only tf.Example messages are read from others"
+                    f"{option} {source}: {value} is not a .npy file; only tf.Example messages are read from others"
                 )
             given[name] = value
     feeds: dict[str, Array] = dict(before)
@@ -166,7 +171,7 @@ class _Json:
 _Given = Array | _Json | Path
 
 
-def _read(source: str) -> Iterator[tuple[str, _Given]]:
+def _read(source: str, option: str) -> Iterator[tuple[str, _Given]]:
     name, equals, text = source.partition("=")
     if source.lower().endswith(".json") and (not equals or Path(source).exists()):
         yield from _read_json(Path(source))
@@ -175,7 +180,7 @@ def _read(source: str) -> Iterator[tuple[str, _Given]]:
         yield from read_npz(Path(source))
         return
     if not equals or not name:
-        raise UsageError(f"--input {source}: expected FILE.npz, FILE.json, NAME=FILE or NAME=JSON")
+        raise UsageError(f"{option} {source}: expected FILE.npz, FILE.json, NAME=FILE or NAME=JSON")
     if text.lower().endswith(".npy"):
         yield name, read_npy(Path(text))
         return
@@ -183,10 +188,10 @@ def _read(source: str) -> Iterator[tuple[str, _Given]]:
         yield name, _Json(json.loads(text))
     except ValueError as error:
         if not _exists(text):
-            raise UsageError(f"--input {source}: {text} is neither a file nor JSON ({error})") from error
+            raise UsageError(f"{option} {source}: {text} is neither a file nor JSON ({error})") from error
         yield name, Path(text)
     except RecursionError as error:
-        raise UsageError(f"--input {name}: the JSON is nested too deeply") from error
+        raise UsageError(f"{option} {name}: the JSON is nested too deeply") from error
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, _Given]]:

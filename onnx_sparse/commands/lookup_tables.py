@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnx_sparse.commands.named_values import named_values
 from onnx_sparse.errors import CommandError, printable
 
 
-def read(options: Sequence[str]) -> dict[str, tuple[Any, Any]] | None:
-    """The keys and values of each table; None without options.
+def read(given: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The keys and values of each table, of which a file may be given.
 
     Raises:
-        UsageError: An option is not NAME=FILE, or a table is given twice.
         CommandError: A file cannot be read.
     """
     tables = {}
-    for name, file in named_values(options, "NAME=FILE", "--lookup-table").items():
+    for name, table in given.items():
         try:
-            tables[name] = _arrays(Path(file)) if file.endswith(".npz") else _lines(Path(file))
+            tables[name] = _of_file(Path(table)) if isinstance(table, (str, os.PathLike)) else table
         except (OSError, ValueError) as error:
-            raise CommandError(f"{file}: {error}") from error
-    return tables or None
+            raise CommandError(f"{table}: {error}") from error
+    return tables
+
+
+def _of_file(path: Path) -> tuple[Any, Any]:
+    return _arrays(path) if path.name.endswith(".npz") else _lines(path)
 
 
 def _arrays(path: Path) -> tuple[Any, Any]:

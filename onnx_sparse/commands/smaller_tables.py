@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from onnx_sparse.errors import CommandError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from onnx_sparse.converters.verification.comparison import Record
     from onnx_sparse.models.quantization import TableChange
+
+
+class Distance(TypedDict):
+    """How far the answers of one output are apart."""
+
+    output: str
+    max_abs: float | None
+    max_rel: float | None
+    rms: float | None
+
+
+class Tables(TypedDict):
+    """The tables that became smaller, and what difference that makes; None if that was not tried."""
+
+    format: str
+    changed: Sequence[Mapping[str, Any]]
+    distance: Sequence[Distance] | None
 
 
 class SmallerTables:
@@ -37,9 +55,9 @@ class SmallerTables:
             self.model = quantize_tables(model, format, explain=self.changes.append)
         except ValueError as error:
             raise CommandError(error) from error
-        self.distances: Sequence[Any] | None = None
+        self.distances: Sequence[Record] | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Tables:
         """A part of `--json`'s document."""
         distances = self.distances
         return {
@@ -49,6 +67,6 @@ class SmallerTables:
         }
 
     @staticmethod
-    def distance(record: Any) -> dict[str, Any]:
+    def distance(record: Record) -> Distance:
         """How far the answers of one output are apart."""
         return {"output": record.output, "max_abs": record.max_abs, "max_rel": record.max_rel, "rms": record.rms}

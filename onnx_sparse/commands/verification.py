@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.verification.comparison import Record
 
 
-def document(record: Any) -> dict[str, Any]:
+class Verified(TypedDict):
     """The verification of one output, as a part of `--json`'s document."""
+
+    output: str
+    dtype: str
+    shape: list[int]
+    max_abs: float | None
+    max_rel: float | None
+    tolerance: float | None
+    explained: int
+    ok: bool
+    verdict: str
+    batches_with_rows: int
+    note: str
+    worst: str
+
+
+def document(record: Record) -> Verified:
+    """The verification of one output for machines."""
     return {
         "output": record.output,
         "dtype": record.dtype,
@@ -24,7 +44,7 @@ def document(record: Any) -> dict[str, Any]:
     }
 
 
-def failure(records: Sequence[Any], *, given: bool) -> str | None:
+def failure(records: Sequence[Record], *, given: bool) -> str | None:
     """Why no model is written, in one line; None if every output was compared and equal.
 
     Args:

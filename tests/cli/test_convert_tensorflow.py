@@ -160,7 +160,7 @@ class TestFromTensorflow:
     def test_fuses_only_onnx_files(self, cli, saved_model, tmp_path):
         result = cli("convert", saved_model, "-o", tmp_path / "out.onnx", "--fuse")
         assert result.code == 2
-        assert result.error == "--fuse is for ONNX files"
+        assert result.error == "--fuse is for ONNX files, and this source is tensorflow"
 
     def test_explains_only_what_is_rewritten(self, cli, tmp_path):
         (tmp_path / "m.onnx").write_bytes(b"")
@@ -247,7 +247,7 @@ class TestFromTensorflow:
 
     def test_only_tensorflow_imports_modules(self, cli, segment_max, tmp_path):
         result = cli("convert", segment_max, "-o", tmp_path / "out.onnx", "--import", "json")
-        assert (result.code, result.error) == (2, "--import is for TensorFlow's models")
+        assert (result.code, result.error) == (2, "--import is for TensorFlow's models, and this source is onnx")
 
     def test_every_unsupported_node_is_listed(self, cli, saved_model, tmp_path):
         arguments = ("convert", saved_model, "-o", tmp_path / "out.onnx", "--signature", "unsupported")

@@ -99,7 +99,7 @@ def _arrays() -> Callable[[Path], object]:
 def _lookup_tables() -> Callable[[Path], object]:
     from onnx_sparse.commands.lookup_tables import read
 
-    return lambda path: read([f"words={path}"])
+    return lambda path: read({"words": str(path)})
 
 
 def _tensorflow() -> Callable[[Path], object]:

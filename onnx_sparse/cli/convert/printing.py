@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.commands.convert_source import ConvertDocument
 from onnx_sparse.commands.smaller_tables import SmallerTables
-from onnx_sparse.commands.verification import distance
+from onnx_sparse.commands.verification import Verified, distance
 from onnx_sparse.models.load_and_save import size_text
 
 _STYLES = {"ok": "green", "DIFFERS": "bold red", "NOT COMPARED": "bold red", "REFUSED": "bold red"}
 
 
-def nodes_line(document: Mapping[str, Any]) -> str:
+def nodes_line(document: ConvertDocument) -> str:
     """The number of nodes, and how many they were made from."""
     if "nodes_before_rules" not in document:
         return f"{document['nodes']}"
@@ -23,13 +23,13 @@ def nodes_line(document: Mapping[str, Any]) -> str:
     return f"{document['nodes']} (from {before})"
 
 
-def rules_line(document: Mapping[str, Any]) -> str:
+def rules_line(document: ConvertDocument) -> str:
     """The rules that fired, in one line; empty where there are none."""
     fired = document.get("rules", {}).get("fired", {})
     return ", ".join(f"{rule} x{count}" if count > 1 else rule for rule, count in fired.items())
 
 
-def show_rules(document: Mapping[str, Any]) -> None:
+def show_rules(document: ConvertDocument) -> None:
     """Print which rules fired, and where and why a rule that found its pattern did not fire."""
     rules = document.get("rules")
     if rules is None:
@@ -45,7 +45,7 @@ def show_rules(document: Mapping[str, Any]) -> None:
         output.write_line()
 
 
-def show_verification(records: Sequence[dict[str, Any]]) -> None:
+def show_verification(records: Sequence[Verified]) -> None:
     """Print how far apart the two models' answers are, output by output."""
     rows = [
         [
@@ -81,7 +81,7 @@ def show_inputs(lines: Mapping[str, str]) -> None:
         output.table(["input", "taken for"], [[name, line] for name, line in lines.items()], styles=_STYLES)
 
 
-def _explained(record: dict[str, Any]) -> str:
+def _explained(record: Verified) -> str:
     count = record["explained"]
     return f"{count} element{'s' * (count > 1)} not counted for that" if count else ""
 
