@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
-from onnx_sparse.commands.convert_settings import AscendFill
+from onnx_sparse.converters.ascend.options import FillOptions
 from onnx_sparse.errors import CommandError, printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--chain", action="store_true", help="pass results on, instead of reading each from the dump")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the error of each operation into this file")
-    add_options(parser, AscendFill)
+    add_options(parser, FillOptions)
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
     )
