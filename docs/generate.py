@@ -12,6 +12,8 @@ from pathlib import Path
 
 from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
+from onnx_sparse.converters.ascend import differences as ascend_differences
+from onnx_sparse.converters.ascend import refusals as ascend_refusals
 from onnx_sparse.converters.onnxruntime.guards import GUARDS
 from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.converters.tensorflow import coverage
@@ -36,6 +38,7 @@ def files() -> dict[Path, str]:
         **pages(),
         FOLDER / "malformed_input.md": _malformed_input(),
         FOLDER / "tensorflow_differences.md": _tensorflow_differences(),
+        FOLDER / "ascend_differences.md": _ascend_differences(),
         FOLDER / "measurements.md": record_page.page(),
         FOLDER / "passes.md": _passes(),
         FOLDER / "demo.svg": demo_picture(),
@@ -227,6 +230,35 @@ def _ascend_coverage() -> str:
             continue
         cells = [(f"`{row.source}`", row.target, row.notes) for row in rows]
         text += f"\n## {title}\n\n" + table((f"{title} operation", "becomes", "notes"), cells) + "\n"
+        if title == "GE":
+            refused = ascend_refusals().items()
+            reasons = [(", ".join(f"`{name}`" for name in sorted(names)), why) for why, names in refused]
+            text += (
+                "\nThe next batch of an iterator (`DynamicGetNext`, `IteratorGetNext`) is an input of the model, or "
+                "several.\n\n### Not converted\n\nOperators of these names are not converted, for the reason given. "
+                "`*` stands for any text.\n\n" + table(("GE operation", "reason"), reasons) + "\n"
+            )
+    return text
+
+
+def _ascend_differences() -> str:
+    text = (
+        "# Differences from Ascend\n\n"
+        "A converted model gives the answers of exact arithmetic, rounded once after each operation, except in the "
+        "cases on this page. Nothing here has been compared with an NPU. Where an NPU differs, `replay` shows it.\n\n"
+        "- Half floats are computed in float32 and rounded once after each operation. An NPU may keep float32 between "
+        "the operations that it fuses, or sum in half floats.\n"
+        "- Floats differ in their last digits if sums are in another order.\n"
+        "- NaN propagates through maxima and minima, whatever its position. Kernels of an NPU may drop it.\n"
+        "- Sums, products and powers of integers wrap, as in numpy. Some NPUs saturate.\n"
+        "- Values beyond float16 become infinities, or with `--fp16-overflow saturate` the largest float16.\n"
+        "- A failed `Assert` is not an error.\n"
+        "- Ids that are out of range are an error, also within a batch. Negative ids count from the end; `--check-ids` "
+        "refuses them.\n"
+    )
+    for kind, listed in ascend_differences().items():
+        rows = [(", ".join(f"`{name}`" for name in names), what) for what, names in listed.items()]
+        text += f"\n## {kind}\n\n" + table((f"{kind} operation", "difference"), rows) + "\n"
     return text
 
 

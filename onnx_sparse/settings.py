@@ -220,6 +220,8 @@ def _check(given: Any) -> None:
             raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(str, setting.choices))}")
         if setting.type is Sequence and isinstance(value, str) and not setting.takes_text:
             raise TypeError(f"{name} is a list of names, not the name {value!r}")
+        if setting.type in (Sequence, Mapping) and isinstance(value, (bool, int, float)):
+            raise TypeError(f"{name} is a list or mapping, not {value!r}")
         if known.least is not None and setting.type in (int, float) and not value >= known.least:
             raise ValueError(f"{name} = {value} is not {_at_least(known.least)}")
         if known.alone and value != setting.default:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import onnxruntime
 import pytest
 from hypothesis import HealthCheck, settings
 from listed_skips import UnlistedSkips
+from support.torch_exports import read_torchlib_once
 
 # Every run draws the same inputs. `--hypothesis-profile=few` is for runs that repeat on another build or on other
 # versions what a full run has tested.
@@ -19,6 +21,10 @@ settings.register_profile(
 )
 settings.register_profile("few", settings.get_profile("all"), max_examples=3)
 settings.load_profile("all")
+
+# OpenVINO's converter forks its process for each event that it reports to its makers, some 60 for a model: without the
+# module that does so, it is silent.
+sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
 
 # A program that is started in the background inherits that Ctrl-C and hang-ups are ignored, and so would every process
 # that a test starts to send them to it.
@@ -41,6 +47,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(UnlistedSkips())
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`-k NAME` finds the tests that pin down a rule or guard by its name."""
+    for mark in item.iter_markers("pins"):
+        item.extra_keyword_matches.update(mark.args)
+
+
+def pytest_runtest_setup() -> None:
+    read_torchlib_once()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,7 +25,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "*.so")
     for folder in ("schemas", "converters", "onnx_sparse", "tests/contract", "docs", "benchmarks"):
         shutil.copytree(ROOT / folder, tree / folder, symlinks=True, ignore=ignored)
-    for file in ("README.md", "mkdocs.yml", "pyproject.toml", "tests/conftest.py", "tests/listed_skips.py"):
+    read_by_conftest = ("tests/listed_skips.py", "tests/support/torch_exports.py")
+    for file in ("README.md", "mkdocs.yml", "pyproject.toml", "tests/conftest.py", *read_by_conftest):
+        (tree / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     blocks = list(BLOCK.finditer((ROOT / "CONTRIBUTING.md").read_text("utf-8")))
     assert len(blocks) == 9, "four places of an operator, a handler of each source, a rule"

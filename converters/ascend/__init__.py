@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy_names(__name__, {"CoverageRow": "onnx_sparse.converters.writing.registry", "notes": ".emitter"})
 
-__all__ = ["CoverageRow", "Options", "convert", "coverage", "notes"]
+__all__ = ["CoverageRow", "Options", "convert", "coverage", "differences", "notes", "refusals"]
 
 convert = ROAD.convert
 """Convert an Ascend graph: `Road.convert` with `Options`."""
@@ -32,6 +32,23 @@ def coverage() -> dict[str, list[CoverageRow]]:
     # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
     from onnx_sparse.converters.ascend.atb.operations import coverage as atb_coverage
     from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
-    from onnx_sparse.converters.ascend.npu import HANDLERS as NPU
+    from onnx_sparse.converters.ascend.npu_handlers import HANDLERS as NPU
 
     return {"ATB": atb_coverage(), "GE": GE.coverage(), "torch_npu": NPU.coverage("npu::{}")}
+
+
+def differences() -> dict[str, dict[str, list[str]]]:
+    """Where results are meant to differ from an NPU's or the framework's, for each kind of file: the operations."""
+    from onnx_sparse.converters.ascend.atb.handlers import HANDLERS as ATB
+    from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
+    from onnx_sparse.converters.ascend.npu_handlers import HANDLERS as NPU
+
+    found = {"ATB": ATB.differences(), "GE": GE.differences(), "torch_npu": NPU.differences("npu::{}")}
+    return {kind: listed for kind, listed in found.items() if listed}
+
+
+def refusals() -> dict[str, tuple[str, ...]]:
+    """Why operators of GE are not converted, and their names or patterns of names."""
+    from onnx_sparse.converters.ascend.ge.refusals import REFUSALS
+
+    return REFUSALS

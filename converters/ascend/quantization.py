@@ -97,3 +97,24 @@ def dequantization_scale(emit: AscendEmitter, scale: Tensor) -> Tensor:
     magnitude = emit.op("Mul", significand, power)
     is_negative = emit.op("GreaterOrEqual", bits, emit.constant(2**31))
     return emit.op("Where", is_negative, emit.op("Neg", magnitude), magnitude)
+
+
+def float_bits(emit: AscendEmitter, x: Tensor) -> Tensor:
+    """The bits of a float32 as int64, from 0 to 2^32 - 1, of NaN those of the quiet one; see `dequantization_scale`."""
+    powers = np.ldexp(np.float32(1), np.arange(-126, 128)).astype(np.float32)
+    size, zero = emit.op("Abs", x), emit.constant(0)
+    limits = emit.constant(np.append(powers, np.float32(np.inf)))
+    reached = emit.op("LessOrEqual", limits, emit.op("Unsqueeze", size, emit.constant([-1])))
+    exponent = emit.reduce("ReduceSum", emit.cast(reached, TensorProto.INT64), [-1], keepdims=False)
+    # By a power of two, the division is exact. Numbers below the smallest normal one have no leading 1.
+    units = np.concatenate([powers[:1], powers, [1]]).astype(np.float32)
+    significand = emit.op("Div", size, emit.op("Gather", emit.constant(units), exponent, axis=0))
+    leading = emit.cast(emit.op("Greater", exponent, zero), TensorProto.FLOAT)
+    part = emit.op("Mul", emit.op("Sub", significand, leading), emit.constant(2.0**23, TensorProto.FLOAT))
+    is_finite = emit.op("Less", size, emit.constant(np.inf, TensorProto.FLOAT))
+    fraction = emit.cast(emit.op("Where", is_finite, part, emit.constant(0.0, TensorProto.FLOAT)), TensorProto.INT64)
+    magnitude = emit.op("Add", emit.op("Mul", exponent, emit.constant(2**23)), fraction)
+    signed = emit.op("Where", emit.op("Equal", size, emit.like(0, x)), emit.op("Reciprocal", x), x)  # zeros have signs
+    is_negative = emit.op("Less", signed, emit.like(0, x))
+    bits = emit.op("Add", magnitude, emit.op("Where", is_negative, emit.constant(2**31), zero))
+    return emit.op("Where", emit.op("IsNaN", x), emit.constant(0x7FC00000), bits)

@@ -11,6 +11,7 @@ from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.lazy_imports import require
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
 
@@ -50,7 +51,7 @@ def model_of(concrete: Any, name: str, inputs: tuple[Port, ...], outputs: tuple[
     )
 
 
-def _hold_constant(node: Any, tensor: Any, values: dict[str, Array]) -> None:
+def _hold_constant(node: NodeDef, tensor: Any, values: dict[str, Array]) -> None:
     """Let a node be the tensor that a function captured."""
     _become(node, "VariableV2", dtype=node.attr["dtype"].type)
     if tensor.dtype != require("tensorflow").variant:
@@ -58,7 +59,7 @@ def _hold_constant(node: Any, tensor: Any, values: dict[str, Array]) -> None:
 
 
 def _hold_resource(
-    node: Any,
+    node: NodeDef,
     handle: Any,
     name: str,
     graph_def: Any,

@@ -13,7 +13,6 @@ lists the rest in `unread`. What need not be read is declared: what never change
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -137,12 +136,20 @@ class Reads(Protocol):
         ...
 
 
-class Readable(ABC):
-    """A node that knows what of it was not read."""
+class Node:
+    """A node of a source as its handler sees it, which knows what of it was not read.
 
-    @abstractmethod
+    Attributes:
+        inputs: Its inputs, by position or name.
+        attributes: Its attributes.
+    """
+
+    inputs: Any
+    attributes: Any
+
     def parts(self) -> Iterable[Reads]:
         """Its inputs and attributes."""
+        return self.inputs, self.attributes
 
     def unread(self) -> Iterator[Part]:
         """The inputs and attributes that were not read and may say something."""
@@ -156,7 +163,7 @@ class Readable(ABC):
 
 
 def refuse_unread(
-    node: Readable, ignored: Collection[str] = (), defaults: Mapping[str, object] = MappingProxyType({})
+    node: Node, ignored: Collection[str] = (), defaults: Mapping[str, object] = MappingProxyType({})
 ) -> None:
     """Refuse a node with an input or attribute that was not read.
 

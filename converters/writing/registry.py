@@ -22,11 +22,11 @@ from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.reads import Readable, refuse_unread
+from onnx_sparse.converters.writing.reads import Node, refuse_unread
 
 #: What a handler returns: its only result, or all of them.
 Results = Tensor | tuple[Tensor, ...]
-Function = TypeVar("Function", bound=Callable[..., Results])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Handler:
     """
 
     op_type: str
-    function: Callable[..., Results]
+    function: Callable[..., Any]
     to: str
     notes: str = ""
     dtypes: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Handler:
     ignored: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
-    def convert(self, node: Readable, emit: Any) -> tuple[Tensor, ...]:
+    def convert(self, node: Node, emit: Any) -> tuple[Tensor, ...]:
         """The results of a node.
 
         Raises:
@@ -130,12 +130,14 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
         super().__init__()
         self._handler = handler
 
-    def handles(self, *op_types: str, to: str = "", notes: str = "", **own: Any) -> Callable[[Function], Function]:
+    def handles(
+        self, *op_types: str, to: str | Mapping[str, str] = "", notes: str = "", **own: Any
+    ) -> Callable[[Function], Function]:
         """Register the decorated function as the handler of operators.
 
         Args:
             op_types: The operators.
-            to: The ONNX operators that they become; that of the same name when omitted.
+            to: The ONNX operators that they become, for all or by operator; that of the same name when omitted.
             notes: What is not supported.
             own: `differs`, `ignored`, `defaults`, and the fields that only handlers of this source have.
         """
@@ -144,10 +146,19 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
             for op_type in op_types:
                 if op_type in self:
                     raise ValueError(f"{op_type} has a handler already")
-                self[op_type] = self._handler(op_type, function, to or op_type, notes, **own)
+                target = to if isinstance(to, str) else to[op_type]
+                self[op_type] = self._handler(op_type, function, target or op_type, notes, **own)
             return function
 
         return register
+
+    def differences(self, form: str = "{}") -> dict[str, list[str]]:
+        """Where results are meant to differ from the source's: the operators, sorted by name, by what differs."""
+        found: dict[str, list[str]] = {}
+        for op_type, handler in self.items():
+            if handler.differs:
+                found.setdefault(handler.differs, []).append(form.format(op_type))
+        return {what: sorted(found[what]) for what in sorted(found, key=lambda what: min(found[what]))}
 
     def coverage(self, form: str = "{}") -> list[CoverageRow]:
         """The operators, sorted by name and version; `form` makes the source's name of the registry's."""

@@ -70,6 +70,7 @@ def replace_tables(source: Path, path: Path, files: dict[str, Path]) -> None:
     """
     from onnx_sparse.files.new_file import ChangedError, check_writable, state_of
     from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.models.references import holding_arrays
 
     load_model(source)  # first its faults, then those of the paths
     check_writable(path, keep=files.values())
@@ -77,7 +78,8 @@ def replace_tables(source: Path, path: Path, files: dict[str, Path]) -> None:
     for attempt in range(_ATTEMPTS):
         state = state_of(source)
         try:
-            _write_replaced(load_model(source), source, path, files, state if in_place else None)
+            with holding_arrays():
+                _write_replaced(load_model(source), source, path, files, state if in_place else None)
         except ChangedError:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -89,7 +91,7 @@ def _write_replaced(
     model: ModelProto, source: Path, path: Path, files: dict[str, Path], made_from: tuple[int, ...] | None
 ) -> None:
     from onnx_sparse.models.external_data import location, write_model
-    from onnx_sparse.models.load_and_save import serializer
+    from onnx_sparse.models.load_and_save import writer
 
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     tables = {table.tensor.name: table for table in tables_of(model)}
@@ -106,13 +108,17 @@ def _write_replaced(
             else:
                 _put(tensor, content)
     read_from = source if made_from is None else None
-    write_model(model, path, serializer(path), contents=moved or None, read_from=read_from, made_from=made_from)
+    write_model(model, path, writer(path), contents=moved or None, read_from=read_from, made_from=made_from)
 
 
 def _put(tensor: TensorProto, content: Any) -> None:
+    import numpy as np
+
+    from onnx_sparse.models.references import refer
+
     for typed in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"):
         tensor.ClearField(typed)
-    tensor.raw_data = bytes(content)
+    refer(tensor, np.frombuffer(content, np.uint8))
 
 
 def _contents(table: Table, file: Path, initializers: dict[str, TensorProto]) -> dict[str, Any]:

@@ -37,8 +37,8 @@ from onnx_sparse.models.references import is_reference
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
-    #: How a model is written: its bytes.
-    Serialize = Callable[[ModelProto], bytes]
+    #: Writes a model into a file; returns the bytes.
+    Write = Callable[[ModelProto, BinaryIO], int]
 
 #: Tensors begin at multiples of this, so that they can be mapped into memory.
 _PAGE = 4096
@@ -77,7 +77,7 @@ def data_file(model: Path, tensor: TensorProto) -> Path | None:
 def write_model(
     model: ModelProto,
     path: Path,
-    serialize: Serialize,
+    write: Write,
     *,
     contents: Iterable[tuple[TensorProto, Any]] | None = None,
     read_from: Path | None = None,
@@ -88,7 +88,7 @@ def write_model(
     Args:
         model: The model; its tensors point to the files beside `path` afterwards.
         path: The model's file. Files of its own that the model before had, and this one has not, are removed.
-        serialize: Returns the model's bytes.
+        write: Writes the model's own file.
         contents: Tensors and the bytes of their data, or the ranges of files where these are; they are written into a
             new file.
         read_from: The file that the model is from, if it is another one. In the same folder both have the same files
@@ -129,7 +129,7 @@ def write_model(
                 name = named(part).name
                 for tensor, offset, length in places:
                     _point_to(tensor, name, offset, length, checksum)
-            return size + _replace(model, path, serialize)
+            return size + _replace(model, path, write)
 
 
 def _write_data(
@@ -185,17 +185,16 @@ def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Pat
             next(entry for entry in tensor.external_data if entry.key == "location").value = copies[file].name
 
 
-def _replace(model: ModelProto, path: Path, serialize: Serialize) -> int:
+def _replace(model: ModelProto, path: Path, write: Write) -> int:
     """Write a model file, and remove the files of tensors that only the one before had."""
     real = Path(os.path.realpath(path))
     old = set(_own_data(real)) - {real.with_name(name) for name in _locations(model)}
     old = {file for file in old if not _is_used_by_another(file, real)}
-    content = serialize(model)
     with new_file(path) as file:
-        file.write(content)
+        size = write(model, file)
     for replaced in old:
         replaced.unlink(missing_ok=True)
-    return len(content)
+    return size
 
 
 def _point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from onnx_sparse.errors import CommandError
 from onnx_sparse.models.external_data import write_model
@@ -106,23 +106,25 @@ def save_model(
     form = _form(path)
     size = _byte_size(model)
     if external is None:
-        external = form == "protobuf" and size > _EXTERNAL
+        external = form == "protobuf" and size > min(_EXTERNAL, _LARGEST_FILE)
     if external:
         contents = _contents(model)
-        return write_model(model, path, serializer(path), contents=contents, read_from=read_from, made_from=made_from)
+        return write_model(model, path, writer(path), contents=contents, read_from=read_from, made_from=made_from)
     if form == "protobuf" and size > _LARGEST_FILE:
         raise CommandError(f"{path}: no file of ONNX can hold {size_text(size)}; leave --one-file out")
-    return write_model(model, path, serializer(path), read_from=read_from, made_from=made_from)
+    return write_model(model, path, writer(path), read_from=read_from, made_from=made_from)
 
 
-def serializer(path: Path) -> Callable[[ModelProto], bytes]:
-    """What turns a model into the bytes of such a file."""
+def writer(path: Path) -> Callable[[ModelProto, BinaryIO], int]:
+    """What writes a model into such a file."""
     from onnx.serialization import registry
 
     from onnx_sparse.models.model_files import make_whole
+    from onnx_sparse.models.wire_format import write_whole
 
-    serialize = registry.get(_form(path)).serialize_proto
-    return lambda model: serialize(make_whole(model))
+    form = _form(path)
+    serialize = registry.get(form).serialize_proto
+    return write_whole if form == "protobuf" else lambda model, file: file.write(serialize(make_whole(model)))
 
 
 def _form(path: Path) -> str:

@@ -29,6 +29,8 @@ Array = np.ndarray[Any, Any]
 LEAST = 1 << 16
 
 _PREFIX = "onnx_sparse:"
+#: What the bytes of every model with references have.
+REFERENCE = _PREFIX.encode()
 #: The key in a reference that says that the tensor had the field `data_location` before.
 _STATED = "stated"
 
@@ -95,6 +97,8 @@ def refer(tensor: TensorProto, data: FileRange | Array) -> None:
 
 def state_place(tensor: TensorProto, location: str, offset: int, length: int) -> None:
     """Let a tensor say that its data, of so many bytes, are at a place elsewhere, in ONNX's words."""
+    if is_reference(tensor):
+        tensor.CopyFrom(without_place(tensor))
     stated = tensor.HasField("data_location")
     tensor.ClearField("raw_data")
     tensor.ClearField("external_data")
@@ -144,12 +148,20 @@ def array_of_reference(tensor: TensorProto) -> Array:
 def put_back(tensor: TensorProto) -> None:
     """Let a reference hold its data itself."""
     data = data_of(tensor)
-    stated = any(entry.key == _STATED for entry in tensor.external_data)
-    tensor.ClearField("external_data")
-    tensor.ClearField("data_location")
-    if stated:
-        tensor.data_location = TensorProto.DEFAULT
+    tensor.CopyFrom(without_place(tensor))
     tensor.raw_data = data.read() if isinstance(data, FileRange) else data.tobytes()
+
+
+def without_place(tensor: TensorProto) -> TensorProto:
+    """A copy of a reference that does not say where its data lie, as it was before it was one, but for the data."""
+    copy = TensorProto()
+    copy.CopyFrom(tensor)
+    stated = any(entry.key == _STATED for entry in tensor.external_data)
+    copy.ClearField("external_data")
+    copy.ClearField("data_location")
+    if stated:
+        copy.data_location = TensorProto.DEFAULT
+    return copy
 
 
 def length_of(tensor: TensorProto) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 
 from onnx_sparse.files.ranges import FileRange, StoredFile
-from onnx_sparse.models.references import LEAST, refer
+from onnx_sparse.models.references import LEAST, REFERENCE, data_of, refer, without_place
+
+#: A part of a message: its bytes, or where these are.
+_Part: TypeAlias = bytes | memoryview | FileRange
 
 #: The encodings of a field.
 _VARINT, _FIXED64, LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
@@ -80,6 +84,50 @@ def _light(file: BinaryIO, stored: StoredFile, kind: str, end: int) -> bytes:
         refer(tensor, raw_data)
         parts.append(tensor.SerializeToString())
     return b"".join(parts)
+
+
+def write_whole(model: ModelProto, file: BinaryIO) -> int:
+    """Write a model in binary form with the data of its references, which are copied; returns the bytes."""
+    parts = _whole(model.SerializeToString(), "model")
+    for part in parts:
+        if isinstance(part, FileRange):
+            part.copy_to(file)
+        else:
+            file.write(part)
+    return _length(parts)
+
+
+def _whole(content: bytes, kind: str) -> list[_Part]:
+    """A message in parts, with the data of references in their places: those of ONNX's own order of fields."""
+    if REFERENCE not in content:
+        return [content]
+    if kind == "tensor":
+        tensor = TensorProto.FromString(content)
+        data, head, tail = data_of(tensor), without_place(tensor), without_place(tensor)
+        for field, _ in tail.ListFields():
+            (head if field.number > _RAW_DATA else tail).ClearField(field.name)
+        parts: list[_Part] = [head.SerializeToString(), _encoded(_RAW_DATA << 3 | LENGTH_DELIMITED)]
+        return [*parts, _encoded(_length([data])), data, tail.SerializeToString()]
+    parts, file = [], io.BytesIO(content)
+    while (begin := file.tell()) < len(content):
+        key = varint(file) or 0
+        size = varint(file) or 0
+        start = file.tell()
+        if key & 7 != LENGTH_DELIMITED:  # a number, as all other fields of these messages
+            size = 0
+        inner = _INNER[kind].get(key >> 3)
+        field = content[start : start + size]
+        if key & 7 == LENGTH_DELIMITED and inner is not None:
+            whole = _whole(field, inner)
+            parts += [_encoded(key), _encoded(_length(whole)), *whole]
+        else:
+            parts.append(content[begin : start + size])
+        file.seek(start + size)
+    return parts
+
+
+def _length(parts: list[_Part]) -> int:
+    return sum(part.length if isinstance(part, FileRange) else len(part) for part in parts)
 
 
 def fields(file: BinaryIO, number: int, end: int | None = None) -> Iterator[bytes]:

@@ -178,7 +178,7 @@ class TestFromOnnx:
         table = model.graph.initializer.add(name="table", data_type=TensorProto.FLOAT, dims=[512])
         table.raw_data = bytes(range(256)) * 8
         onnx.save(model, segment_max)
-        monkeypatch.setattr(model_file, "_LARGEST_FILE", 1000)  # 2 GiB are too much for a test
+        monkeypatch.setattr(model_file, "_EXTERNAL", 1000)  # 16 MiB are much for a test
         out = tmp_path / "out.onnx"
         assert cli("convert", segment_max, "-o", out).code == 0
         assert (tmp_path / "out.onnx.data").stat().st_size == 2048

@@ -12,7 +12,7 @@ from onnx_sparse.converters.kernels.element_types import input_variable, limited
 from onnx_sparse.converters.operator_types import result_type
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import GraphEmitter, value_info
-from onnx_sparse.converters.writing.reads import Readable
+from onnx_sparse.converters.writing.reads import Node
 from onnx_sparse.converters.writing.registry import Handler, Registry
 from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas import DOMAIN, OPS
@@ -21,7 +21,7 @@ from onnx_sparse.schemas.declaration import element_type, numpy_dtype
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
-class Silent(Readable):
+class Silent(Node):
     """A node without inputs and attributes."""
 
     def parts(self):

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fused_models import Pair
 
+pytestmark = pytest.mark.pins("BagsInLoop", "BagsInSequence", "LookupOfUniqueRows", "WeightedMeanOfRows")
+
 _HEAD = """
     <ir_version: 8, opset_import: ["" : OPSET]>
     g (int64[k] ids, int64[b] offsets, float[k] weights) => (float[n, 3] output)

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fused_models import TEXT_TYPES, Pair
 
+pytestmark = pytest.mark.pins("ScatteredRows")
+
 _KINDS = {"add": "Sum", "mul": "Prod", "max": "Max", "min": "Min"}
 
 #: How torch's exporters make the indices of a vector of ids, from the rows' shape.

@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 from support.fused_models import TEXT_TYPES, Pair
 
+pytestmark = pytest.mark.pins(
+    "PaddedSegments", "SegmentCounts", "MeanOfFilledRows", "DefaultOfFilledRows", "ZeroOfEmptyRows", "FilledRows"
+)
+
 _REDUCTIONS = {"Sum": "0", "Prod": "1", "Max": "-inf", "Min": "inf"}
 
 _LIMITS = {"int32": (np.iinfo(np.int32).min, np.iinfo(np.int32).max), "float32": ("-inf", "inf")}

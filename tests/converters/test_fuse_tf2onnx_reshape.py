@@ -17,6 +17,8 @@ from support.fused_models import Pair
 import onnx_sparse
 from onnx_sparse.converters.rewriting import graph
 
+pytestmark = pytest.mark.pins("ReshapedCoordinates")
+
 #: A matrix that is true up to its diagonal, where the size of a shape is not known.
 _TRIANGLE = """
       {0}_size = Shape ({0})

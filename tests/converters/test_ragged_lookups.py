@@ -12,6 +12,18 @@ tf = pytest.importorskip("tensorflow")
 import onnx_sparse  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
 
+pytestmark = pytest.mark.pins(
+    "RowsOfSplits",
+    "ValidCoordinates",
+    "ColumnOfCoordinates",
+    "ShapeOfCoordinates",
+    "ElementOfShape",
+    "RowsOfFilled",
+    "BagsOfSplits",
+    "SumOfRows",
+    "LengthsOfRows",
+)
+
 VOCABULARY = 12
 TABLE = np.random.default_rng(0).standard_normal((VOCABULARY, 3)).astype(np.float32)
 #: What computes with the row of each value.

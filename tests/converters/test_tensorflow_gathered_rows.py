@@ -12,6 +12,8 @@ from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 from onnx_sparse.reference.unsorted_segment import unsorted_segment_mean, unsorted_segment_sum  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
+pytestmark = pytest.mark.pins("UnsortedLookup", "LookupOfColumn")
+
 REDUCTIONS = {"sum": tf.math.unsorted_segment_sum, "mean": tf.math.unsorted_segment_mean}
 VOCABULARY, WIDTH = 12, 16
 #: Numbers of entries and of segments: none, no segments, one, short ones, more segments than entries.

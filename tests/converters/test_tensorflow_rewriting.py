@@ -16,6 +16,17 @@ from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 from onnx_sparse.converters.tensorflow.phases import PHASES  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
+pytestmark = pytest.mark.pins(
+    "DropNegative",
+    "DirectLookup",
+    "WeightedSum",
+    "WeightedMean",
+    "ReducedLookup",
+    "DefaultRow",
+    "ZeroRow",
+    "WeightPerId",
+)
+
 TABLE = tf.Variable(np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32))
 INDICES = np.array([[0, 0], [0, 1], [2, 0], [2, 1], [2, 2]])
 IDS = np.array([4, 9, 4, 0, 9])

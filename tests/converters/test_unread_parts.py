@@ -20,7 +20,7 @@ from support.openvino_irs import IrBuilder
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert as convert_ascend
-from onnx_sparse.converters.ascend import npu
+from onnx_sparse.converters.ascend import npu_handlers
 from onnx_sparse.converters.ascend.atb import handlers as atb_handlers
 from onnx_sparse.converters.ascend.ge import handlers as ge_handlers
 from onnx_sparse.converters.errors import Unsupported
@@ -38,7 +38,8 @@ from onnx_sparse.converters.tensorflow.reading.operators import declare, operato
 from onnx_sparse.converters.torch import handlers as torch_handlers
 from onnx_sparse.converters.torch.handlers.registry import Arguments
 from onnx_sparse.converters.torch.handlers.registry import Node as TorchNode
-from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable
+from onnx_sparse.converters.writing.reads import Attributes, Inputs
+from onnx_sparse.converters.writing.reads import Node as SourceNode
 from onnx_sparse.converters.writing.registry import Handler
 
 DATA = Path(__file__).parents[1] / "data"
@@ -48,15 +49,12 @@ X = np.zeros((2, 3), np.float32)
 # --- the mechanism ---------------------------------------------------------------------------------------------------
 
 
-class Node(Readable):
+class Node(SourceNode):
     """A node of two inputs and two attributes."""
 
     def __init__(self) -> None:
         self.inputs = Inputs(["first", None, "third"])
         self.attributes = Attributes({"axis": 1, "mode": b"up"})
-
-    def parts(self) -> tuple[Any, ...]:
-        return self.inputs, self.attributes
 
 
 @pytest.mark.parametrize(
@@ -175,7 +173,7 @@ REGISTRIES = {
     "openvino": openvino_handlers.HANDLERS,
     "ge": ge_handlers.HANDLERS,
     "atb": atb_handlers.HANDLERS,
-    "npu": npu.HANDLERS,
+    "npu": npu_handlers.HANDLERS,
     "torch": torch_handlers.HANDLERS,
 }
 

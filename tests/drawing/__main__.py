@@ -22,7 +22,8 @@ def main() -> int:
         "--show", action="store_true", help="show what was refused or had no judge, and what never fired"
     )
     options = parsed.parse_args()
-    report = examine(options.case, options.seed, options.seed + options.graphs)
+    every = cases(options.case)
+    report = examine(every, range(options.seed, options.seed + options.graphs))
     for line in report.found:
         print(line)
     if options.show:
@@ -30,7 +31,7 @@ def main() -> int:
             print(count, reason)
         print("never fired:", sorted(case for case in report.drawn if not report.fired[case]))
         print("always fired:", sorted(case for case, count in report.drawn.items() if count == report.fired[case]))
-    print(f"{sum(report.outcomes.values())} graphs of {len(cases(options.case))} generators: {dict(report.outcomes)}")
+    print(f"{sum(report.outcomes.values())} graphs of {len(every)} generators: {dict(report.outcomes)}")
     return bool(report.found)
 
 

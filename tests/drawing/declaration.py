@@ -11,7 +11,9 @@ graph the node stands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from support.drawn_nodes import Drawn, Rng
@@ -19,26 +21,6 @@ from support.drawn_nodes import Drawn, Rng
 from onnx_sparse.converters.rewriting.rule import Rule
 
 Generator = Callable[[Rng, str], Drawn]
-
-#: Rules whose graphs are drawn by a test of their own, or by models of their source that it runs on drawn inputs.
-DRAWN_ELSEWHERE = {
-    **dict.fromkeys(("ScatteredRows",), "test_fuse_scatters.py"),
-    **dict.fromkeys(("BagsInLoop", "BagsInSequence", "LookupOfUniqueRows", "WeightedMeanOfRows"), "test_fuse_bags.py"),
-    **dict.fromkeys(
-        ("PaddedSegments", "SegmentCounts", "MeanOfFilledRows", "DefaultOfFilledRows"), "test_fuse_tf2onnx.py"
-    ),
-    **dict.fromkeys(("ZeroOfEmptyRows", "FilledRows"), "test_fuse_tf2onnx.py"),
-    **dict.fromkeys(("ReshapedCoordinates",), "test_fuse_tf2onnx_reshape.py"),
-    **dict.fromkeys(("DropNegative", "DirectLookup", "WeightedSum", "WeightedMean"), "test_tensorflow_rewriting.py"),
-    **dict.fromkeys(("ReducedLookup", "DefaultRow", "ZeroRow", "WeightPerId"), "test_tensorflow_rewriting.py"),
-    **dict.fromkeys(("UnsortedLookup", "LookupOfColumn"), "test_tensorflow_gathered_rows.py"),
-    **dict.fromkeys(("RowsOfSplits", "ValidCoordinates", "ColumnOfCoordinates"), "test_ragged_lookups.py"),
-    **dict.fromkeys(("ShapeOfCoordinates", "ElementOfShape", "RowsOfFilled", "BagsOfSplits"), "test_ragged_lookups.py"),
-    **dict.fromkeys(("SumOfRows", "LengthsOfRows"), "test_ragged_lookups.py"),
-    # Sources differ in what is right, and the walk over the ends of all types asks for each.
-    **dict.fromkeys(("OneNaN", "EachNaN", "FarPlaces", "PoolOfNaN", "IntegerPower"), "../atlas/test_atlas.py"),
-    **dict.fromkeys(("BackwardSliceToTheLargest", "BackwardSliceFromBefore"), "../atlas/test_atlas.py"),
-}
 
 #: What draws graphs for a rule and an anchor.
 GENERATORS: dict[tuple[type[Rule[Any]], str], list[Generator]] = {}
@@ -65,11 +47,19 @@ def unknown(rules: Collection[type[Rule[Any]]]) -> list[str]:
     ]
 
 
+def pinned() -> frozenset[str]:
+    """The rules that tests of their own pin down: `pytest.mark.pins("FirstRule", "SecondRule")`."""
+    texts = (path.read_text("utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
+    marks = (mark for text in texts for mark in re.findall(r"^pytestmark = pytest\.mark\.pins\(([^)]*)\)", text, re.M))
+    return frozenset(name for mark in marks for name in re.findall(r'"(\w+)"', mark))
+
+
 def missing(rules: Collection[type[Rule[Any]]]) -> list[str]:
-    """The anchors of rules that nothing draws."""
+    """The anchors of rules that nothing draws, and no test of its own pins down."""
+    elsewhere = pinned()
     return [
         f"{rule.__name__} of {anchor}"
         for rule in rules
         for anchor in sorted(rule.anchors)
-        if (rule, anchor) not in GENERATORS and rule.__name__ not in DRAWN_ELSEWHERE
+        if (rule, anchor) not in GENERATORS and rule.__name__ not in elsewhere
     ]

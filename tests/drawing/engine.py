@@ -1,14 +1,10 @@
-"""Draws graphs of every declared generator, rewrites them, runs them and compares, in processes that may end."""
+"""Draws graphs of every declared generator, rewrites them, runs them and compares."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +24,10 @@ from onnx_sparse.converters.rewriting.checked_ids import CheckedIds
 from onnx_sparse.converters.rewriting.rule import Rule
 from onnx_sparse.converters.rewriting.rules.lost_rows import LostRows
 from onnx_sparse.converters.tensorflow import phases as tensorflow_phases
+from onnx_sparse.converters.verification.isolation import EndedError, Isolated
 
-_TESTS = Path(__file__).resolve().parent.parent
+#: A rule, one of its anchors, and what draws graphs around it.
+Case = tuple[type[Rule[Any]], str, Generator]
 
 _FINISH = (pipeline.INFER, pipeline.guard_against(), pipeline.REFUSE_UNSUPPORTED)
 
@@ -87,7 +85,7 @@ def every_rule() -> list[type[Rule[Any]]]:
     return [*GUARDS, *(rule for rule in found if rule not in _CHANGING)]
 
 
-def cases(chosen: str = "") -> list[tuple[type[Rule[Any]], str, Generator]]:
+def cases(chosen: str = "") -> list[Case]:
     """Every generator of every anchor, in a fixed order: those of some, or with a leading ! those of all others."""
     from drawing import guards_of_shapes, guards_of_values, rules  # noqa: F401
 
@@ -128,7 +126,7 @@ def outcome(drawn: Drawn, rule: type[Rule[Any]], rng: np.random.Generator) -> tu
     return compared(drawn, want, have), fired, road
 
 
-def _examine(seed: int, case: tuple[type[Rule[Any]], str, Generator]) -> dict[str, Any]:
+def _examine(seed: int, case: Case) -> dict[str, Any]:
     rule, anchor, generator = case
     rng = np.random.default_rng(seed)
     drawn = generator(rng, anchor)
@@ -138,44 +136,18 @@ def _examine(seed: int, case: tuple[type[Rule[Any]], str, Generator]) -> dict[st
     return {"outcome": said, "fired": int(fired), "what": what}
 
 
-def _serve(chosen: str, first: int, last: int, step: int) -> None:
-    """Examine graphs and print a line before and after each."""
-    every = cases(chosen)
-    for seed in range(first, last, step):
-        rule, anchor, _ = case = every[seed % len(every)]
-        said = {"seed": seed, "case": f"{rule.__name__} of {anchor}"}
-        print(json.dumps(said), flush=True)
-        try:
-            said |= _examine(seed, case)
-        except Exception as error:  # of the rule: an error of ours
-            said |= {"outcome": f"raises {type(error).__name__}: {str(error)[:300]}"}
-        print(json.dumps(said), flush=True)
-
-
-def examine(chosen: str, first: int, last: int, step: int = 1) -> Report:
-    """Examine the graphs of some seeds; of those that end the process, the next one is taken."""
+def examine(every: Sequence[Case], seeds: Iterable[int]) -> Report:
+    """Examine the graphs of some seeds, each of the generator that is its turn, in a process that may end."""
     report = Report()
-    while first < last:
-        for said in _answers(chosen, first, last, step):
-            if "outcome" in said:
-                report.add(said)
-                first = said["seed"] + step
-            elif said["seed"] >= first:
-                begun = said
-        if first < last:
-            report.add({**begun, "outcome": "ends the process"})
-            first = begun["seed"] + step
+    with Isolated(lambda: lambda seed: _examine(seed, every[seed % len(every)])) as run:
+        for seed in seeds:
+            rule, anchor, _ = every[seed % len(every)]
+            said = {"seed": seed, "case": f"{rule.__name__} of {anchor}"}
+            try:
+                said |= run(seed)
+            except EndedError:
+                said["outcome"] = "ends the process"
+            except Exception as error:  # of the rule: an error of ours
+                said["outcome"] = f"raises {type(error).__name__}: {str(error)[:300]}"
+            report.add(said)
     return report
-
-
-def _answers(chosen: str, first: int, last: int, step: int) -> Iterator[dict[str, Any]]:
-    command = [sys.executable, "-m", "drawing.engine", chosen, *map(str, (first, last, step))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=_TESTS, text=True) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            if line.startswith("{"):
-                yield json.loads(line)
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1], *(int(number) for number in sys.argv[2:]))

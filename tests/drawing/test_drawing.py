@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from drawing.declaration import DRAWN_ELSEWHERE, GENERATORS, missing, unknown
+from drawing.declaration import GENERATORS, missing, pinned, unknown
 from drawing.engine import cases, every_rule, examine, outcome
 from onnx_sparse.converters.onnxruntime import integers
-
-_CONVERTERS = Path(__file__).resolve().parent.parent / "converters"
 
 
 def test_every_anchor_is_drawn():
@@ -23,18 +19,23 @@ def test_every_anchor_is_drawn():
     assert unknown(every_rule()) == []
     names = {rule.__name__ for rule in every_rule()}
     drawn_here = {rule.__name__ for rule, _ in GENERATORS}
-    assert names >= DRAWN_ELSEWHERE.keys()
-    assert not drawn_here & DRAWN_ELSEWHERE.keys()
-    assert all((_CONVERTERS / name).is_file() for name in DRAWN_ELSEWHERE.values())
+    assert names >= pinned()
+    assert not drawn_here & pinned()
 
 
-@pytest.mark.parametrize("chosen", ["MissingKernel", "!MissingKernel"])
-def test_a_few_graphs_of_each_generator(chosen):
+#: Rules most of whose graphs are refused or without a judge, as most of what ONNX allows has no kernel or evaluator.
+SELDOM_EQUAL = ("OneHotTypes", "ResizedAxes", "ScanOfNoSteps")
+
+
+@pytest.mark.parametrize("name", sorted({rule.__name__ for rule, _, _ in cases()}))
+def test_a_few_graphs_of_a_rule(name):
     """Most are of values and shapes, whose proofs depend on where an operand comes from."""
-    rounds = 1 if chosen == "MissingKernel" else 4
-    report = examine(chosen, 0, rounds * len(cases(chosen)))
+    rounds, chosen = (1, "MissingKernel") if name == "MissingKernel" else (4, "!MissingKernel")
+    every = cases(chosen)
+    own = [place for place, (rule, _, _) in enumerate(every) if rule.__name__ == name]
+    report = examine(every, [turn * len(every) + place for turn in range(rounds) for place in own])
     assert report.found == []
-    assert report.outcomes["equal"] > 0.7 * sum(report.outcomes.values())
+    assert report.outcomes["equal"] > (0 if name in SELDOM_EQUAL else 0.5 * sum(report.outcomes.values()))
 
 
 def test_a_fault_of_a_guard_is_found(monkeypatch):

@@ -1,9 +1,14 @@
-"""Every variant of embedding_lookup_sparse and safe_embedding_lookup_sparse gives TensorFlow's results."""
+"""Every variant of embedding_lookup_sparse and safe_embedding_lookup_sparse gives TensorFlow's results.
+
+Each is converted from TensorFlow, and from GE's graph as TensorFlow's adapter writes it.
+"""
 
 from __future__ import annotations
 
 import functools
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +16,10 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
+from support.ge_from_tensorflow import graph_of  # noqa: E402
+
 import onnx_sparse  # noqa: E402
+from onnx_sparse.converters.ascend import convert as convert_ge  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -160,31 +168,44 @@ def feeds(variant: Variant, batch: str) -> dict[str, np.ndarray]:
 
 
 @functools.cache
-def converted(name: str) -> tuple[Any, Any, Any]:
+def converted(name: str) -> tuple[Any, list[str], Any]:
+    """The function, and the session of its model with the names of the inputs in the order of the feeds."""
     function = VARIANTS[name].function()
-    model = convert(function)
-    return function, model, onnx_sparse.InferenceSession(model)
+    session = onnx_sparse.InferenceSession(convert(function))
+    return function, list(feeds(VARIANTS[name], BATCHES[0])), session
+
+
+@functools.cache
+def converted_from_ge(name: str) -> tuple[Any, list[str], Any]:
+    """The same of the function's graph as GE has it, in which no number of rows is known."""
+    function = VARIANTS[name].function()
+    graph, names = graph_of(function)
+    with tempfile.TemporaryDirectory() as folder:
+        model = convert_ge(graph.write(Path(folder), "ge_proto_00000000_graph_1_PreRunBegin.txt"))
+    return function, names, onnx_sparse.InferenceSession(model)
 
 
 def test_there_are_33_and_more():
     assert len(VARIANTS) >= 33
 
 
+@pytest.mark.parametrize("converted", [converted, converted_from_ge], ids=["TensorFlow", "GE"])
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("name", VARIANTS)
-def test_lookup(name, batch):
+def test_lookup(name, batch, converted):
     """Equal to the bit if nothing is weighted or clipped, else within 2 ulp of the row's largest summand per id."""
     variant = VARIANTS[name]
-    function, _, session = converted(name)
+    function, names, session = converted(name)
     fed = feeds(variant, batch)
+    named = dict(zip(names, fed.values(), strict=True))
     if variant.safe and variant.ragged and batch == "of size zero":
         # TensorFlow's own kernel fails on it; the model returns no rows.
         with pytest.raises(tf.errors.OpError):
             function(*map(tf.constant, fed.values()))
-        assert session.run(None, fed)[0].shape == (0, WIDTH)
+        assert session.run(None, named)[0].shape == (0, WIDTH)
         return
     expected = function(*map(tf.constant, fed.values())).numpy()
-    (actual,) = session.run(None, fed)
+    (actual,) = session.run(None, named)
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
     if variant.exact:

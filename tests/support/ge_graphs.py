@@ -148,7 +148,11 @@ _NEEDS = {
     "no sizes": {"QuantBatchMatmulV3"},
     "no rank": {
         *("MatMulV2", "MatMul", "BatchMatMulV2", "BatchMatMul", "LayerNormV3", "RmsNorm", "SparseToDense"),
-        *("FlattenV2", "Flatten", "AddRmsNorm", "QuantBatchMatmulV3"),
+        *("FlattenV2", "Flatten", "AddRmsNorm", "QuantBatchMatmulV3", "DynamicPartition", "DynamicStitch", "PRelu"),
+        *("ParallelDynamicStitch", "UniqueExt2", "UniqueWithCountsExt2", "IndexByTensor", "Index"),
+        *("IndexPutV2", "InplaceIndexAdd", "SearchSorted", "MatMulV3", "BatchMatMulV3", "LayerNorm", "GroupNormV2"),
+        *("GroupNorm", "GroupNormSilu", "ReverseSequence", "SpaceToDepth", "DepthToSpace", "SpaceToBatchND"),
+        "BatchToSpaceND",
     },
 }
 

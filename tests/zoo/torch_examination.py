@@ -6,14 +6,13 @@ import copy
 import inspect
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
+from support.torch_exports import read_torchlib_once
 from zoo.command import Outcome
 from zoo.examination import WITH_ROWS
 from zoo.inputs import KINDS, TIMED
@@ -73,21 +72,6 @@ def examine(entry: Entry, *, verify: bool = True, timed: bool = True) -> Examine
     return found
 
 
-@contextmanager
-def _torchlib_read_once() -> Iterator[None]:
-    """torch's exporter reads the source of its whole library at each export, which is half of the time."""
-    from torch.onnx._internal.exporter import _registration
-
-    library = _registration.onnxscript_apis
-    with patch.object(library, "get_torchlib_ops", _once(library.get_torchlib_ops)):
-        yield
-
-
-@cache
-def _once(call: Callable[[], Any]) -> Callable[[], Any]:
-    return cache(call)
-
-
 def _vary_weights(module: Any) -> None:
     """Give a new module weights like those of a trained one.
 
@@ -106,6 +90,7 @@ def _vary_weights(module: Any) -> None:
 
 def _export_and_compare(built: BuiltModule, example: Any, found: ExaminedModule, verify: bool, timed: bool) -> None:
     import onnxruntime as ort
+    import torch.onnx._internal.exporter._registration  # noqa: F401
 
     from onnx_sparse import InferenceSession
     from onnx_sparse.converters.torch import convert
@@ -125,8 +110,8 @@ def _export_and_compare(built: BuiltModule, example: Any, found: ExaminedModule,
         found.notes.append(" ".join(str(error).split()))
         return
     try:
-        with _torchlib_read_once():
-            model = convert(source)
+        read_torchlib_once()
+        model = convert(source)
     except ConversionError as error:
         found.outcome = "refused" if _decomposes(source.program) else "torch.export refuses"
         found.notes.append(" ".join(str(error).split()))

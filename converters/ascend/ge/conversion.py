@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto
 
+from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
+from onnx_sparse.converters.ascend.ge import refusals
 from onnx_sparse.converters.ascend.ge.graph import CONSTANTS, PLAIN_FORMATS, Description, GeGraph, GeNode, Source
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Node, NodeAttributes
 from onnx_sparse.converters.ascend.ge.weights import file_constant
@@ -23,6 +25,10 @@ from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 #: The domain of operators that are kept unconverted.
 UNKNOWN_DOMAIN = "ascend.ge"
 _INPUTS = ("Data", "RefData")
+#: Operators that take the next batch of TensorFlow's data sets, which are inputs of a model.
+_NEXT = ("DynamicGetNext", "DynamicGetNextV2", "GetNext", "IteratorGetNext")
+#: Operators without results that a model would compute.
+_WITHOUT_RESULTS = ("NoOp", "Assert", "IteratorV2", "Iterator", "MakeIterator", "OneShotIterator", "ControlTrigger")
 #: Operators that run other graphs of the file; `subgraph` is the name of a body in ge_onnx dumps.
 _CALLS = frozenset({"If", "StatelessIf", "While", "StatelessWhile", "Case", "For", "PartitionedCall",
                     "StatefulPartitionedCall", "subgraph"})  # fmt: skip
@@ -44,12 +50,15 @@ class _Conversion:
     def run(self) -> ModelProto:
         data = [node for node in self.graph.nodes if node.op_type in _INPUTS]
         for node in sorted(data, key=lambda node: _index(node, len(data))):
-            self._place_input(node)
+            self._place_inputs(node)
+        for node in self.graph.nodes:
+            if node.op_type in _NEXT:
+                self._place_inputs(node)
         outputs: list[Source] = []
         for node in self.graph.nodes:
             if node.op_type == "NetOutput":
                 outputs += [source for source in node.inputs if source is not None]
-            elif node.op_type not in _INPUTS:
+            elif node.op_type not in (*_INPUTS, *_NEXT, *_WITHOUT_RESULTS):
                 self._convert(node)
         outputs = outputs or list(self.graph.outputs) or self._unread()
         if not outputs:
@@ -62,18 +71,20 @@ class _Conversion:
         inputs = [value_info(tensor) for tensor in self.inputs.values()]
         return self.emit.model(self.graph.name, inputs, values, doc="converted from a GE graph")
 
-    def _place_input(self, node: GeNode) -> None:
-        described = node.results[0] if node.results else Description(None, None)
-        dtype, shape = described.dtype, described.shape
-        if node.name in self.given:
-            said = self.given[node.name]
-            if dtype is not None and said.dtype != dtype:
-                raise ConversionError(f"{node.name} is {dtype_name(dtype)} in the graph, not {dtype_name(said.dtype)}")
-            dtype, shape = said.dtype, said.shape if said.shape is not None else shape
-        if dtype is None:
-            raise ConversionError(f"the graph does not say the element type of {node.name}: give it with --input-spec")
-        self.inputs[node.name] = Tensor(node.name, dtype, shape)
-        self.results[node.name] = (self.inputs[node.name],)
+    def _place_inputs(self, node: GeNode) -> None:
+        placed = []
+        for name, described in zip(_input_names(node), _described_inputs(node), strict=True):
+            dtype, shape = described.dtype, described.shape
+            if name in self.given:
+                said = self.given[name]
+                if dtype is not None and said.dtype != dtype:
+                    raise ConversionError(f"{name} is {dtype_name(dtype)} in the graph, not {dtype_name(said.dtype)}")
+                dtype, shape = said.dtype, said.shape if said.shape is not None else shape
+            if dtype is None:
+                raise ConversionError(f"the graph does not say the element type of {name}: give it with --input-spec")
+            self.inputs[name] = Tensor(name, dtype, shape)
+            placed.append(self.inputs[name])
+        self.results[node.name] = tuple(placed)
 
     def _convert(self, node: GeNode) -> None:
         self.emit.begin(node.name)
@@ -99,7 +110,8 @@ class _Conversion:
         if node.op_type in _CALLS:
             raise Unsupported("it runs another graph of the file; only the file's first graph is converted")
         if handler is None and not self.keep_unknown:
-            raise Unsupported("this operator is not supported")
+            why = refusals.reason(node.op_type)
+            raise Unsupported(f"this operator is not supported{': ' if why else ''}{why}")
         if any(source is not None and source.node not in self.results for source in node.inputs):
             return None
         inputs = tuple(None if source is None else self._result(source) for source in node.inputs)
@@ -148,7 +160,8 @@ class _Conversion:
 
     def _unread(self) -> list[Source]:
         read = {source.node for node in self.graph.nodes for source in node.inputs if source is not None}
-        makers = [node for node in self.graph.nodes if node.op_type not in (*_INPUTS, *CONSTANTS, "FileConstant")]
+        others = (*_INPUTS, *_NEXT, *_WITHOUT_RESULTS, *CONSTANTS, "FileConstant")
+        makers = [node for node in self.graph.nodes if node.op_type not in others]
         return [Source(node.name, 0) for node in makers if node.name not in read and node.name in self.results]
 
 
@@ -175,11 +188,29 @@ def convert_ge(
     """
     _check_weights(graph)
     _check_formats(graph)
-    names = [node.name for node in graph.nodes if node.op_type in _INPUTS]
+    names = [name for node in graph.nodes if node.op_type in (*_INPUTS, *_NEXT) for name in _input_names(node)]
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ConversionError(f"{graph.name} has no input {unknown[0]}; its inputs are {', '.join(names)}")
     return _Conversion(graph, folder, given, keep_unknown=keep_unknown, saturate=saturate).run()
+
+
+def _described_inputs(node: GeNode) -> tuple[Description, ...]:
+    """What the graph says of the inputs that a node stands for; an iterator also says it in its attributes."""
+    if node.op_type in _INPUTS:
+        return node.results[:1] or (Description(None, None),)
+    types = node.attributes.get("output_types")
+    listed = [ACL.get(number) for number in types] if isinstance(types, list) else []
+    missing = (Description(dtype, None) for dtype in listed[len(node.results) :])
+    pairs = zip(node.results, (*listed, *[None] * len(node.results)), strict=False)
+    known = (replace(said, dtype=dtype) if said.dtype is None else said for said, dtype in pairs)
+    return (*known, *missing)
+
+
+def _input_names(node: GeNode) -> list[str]:
+    """The names of the inputs that a node stands for."""
+    count = len(_described_inputs(node))
+    return [node.name] if count == 1 else [f"{node.name}_{position}" for position in range(count)]
 
 
 def _index(node: GeNode, last: int) -> int:

@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from onnx import TensorProto
+import numpy as np
 
-from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import activations
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, numpy_dtype
+
+#: Activations without attributes, and the ONNX operators that they become.
+_ACTIVATIONS = {
+    "SoftPlus-4": activations.softplus,
+    "SoftSign-9": activations.softsign,
+    "Mish-4": activations.mish,
+    "HSwish-4": activations.hard_swish,
+}
+_TARGETS = {"SoftPlus-4": "Softplus", "SoftSign-9": "Softsign", "Mish-4": "Mish", "HSwish-4": "HardSwish"}
 
 
-def _plain(op_type: str) -> Handling:
-    def handler(node: Node, emit: Emitter) -> Tensor:
-        return emit.op(op_type, node[0])
-
-    handler.__doc__ = f"{op_type}."
-    return handler
-
-
-for _source, _version, _target in (
-    ("ReLU", 1, "Relu"),
-    ("Sigmoid", 1, "Sigmoid"),
-):
-    handles(f"{_source}-{_version}", to=_target)(_plain(_target))
-
-
-for _source, _function in (
-    ("SoftPlus-4", activations.softplus),
-    ("SoftSign-9", activations.softsign),
-    ("Mish-4", activations.mish),
-    ("HSwish-4", activations.hard_swish),
-):
-
-    def _activation(node: Node, emit: Emitter, function: Callable[..., Tensor] = _function) -> Tensor:
-        return function(emit, node[0])
-
-    handles(_source, to={"HSwish-4": "HardSwish"}.get(_source, _source.partition("-")[0].capitalize()))(_activation)
+@handles(*_ACTIVATIONS, to=_TARGETS)
+def activation(node: Node, emit: Emitter) -> Tensor:
+    """The activation of each element."""
+    return _ACTIVATIONS[node.op_type](emit, node[0])
 
 
 @handles("Elu-1", to="Elu")
@@ -108,18 +94,9 @@ def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
 def clamp(node: Node, emit: Emitter) -> Tensor:
     """Clamp-1. For integers, the bounds are rounded into the interval and limited to the type's range."""
     x, low, high = node[0], node.number("min"), node.number("max")
-    integers: dict[DType, tuple[int, int]] = {
-        TensorProto.INT8: (-(2**7), 2**7 - 1),
-        TensorProto.INT16: (-(2**15), 2**15 - 1),
-        TensorProto.INT32: (-(2**31), 2**31 - 1),
-        TensorProto.INT64: (-(2**63), 2**63 - 1),
-        TensorProto.UINT8: (0, 2**8 - 1),
-        TensorProto.UINT16: (0, 2**16 - 1),
-        TensorProto.UINT32: (0, 2**32 - 1),
-        TensorProto.UINT64: (0, 2**64 - 1),
-    }
-    if x.dtype in integers:
-        least, most = integers[x.dtype]
+    if x.dtype in SIGNED_INTEGERS + UNSIGNED_INTEGERS:
+        limits = np.iinfo(numpy_dtype(x.dtype))
+        least, most = int(limits.min), int(limits.max)
         bottom = math.ceil(max(low, least)) if low > least else least
         top = math.floor(min(high, most)) if high < most else most
         return emit.op("Clip", x, emit.constant(bottom, x.dtype), emit.constant(top, x.dtype))

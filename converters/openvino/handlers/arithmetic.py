@@ -5,16 +5,15 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.openvino.handlers.registry import Handling, Node, handles
+from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import division, rounding
 from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
-_SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
-_UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
-_INTEGERS = (*_SIGNED, *_UNSIGNED)
+_INTEGERS = SIGNED_INTEGERS + UNSIGNED_INTEGERS
 
 
 def operands(node: Node) -> tuple[Tensor, Tensor]:
@@ -24,42 +23,34 @@ def operands(node: Node) -> tuple[Tensor, Tensor]:
     return node[0], node[1]
 
 
-def _binary(op_type: str) -> Handling:
-    def handler(node: Node, emit: Emitter) -> Tensor:
-        return emit.op(op_type, *operands(node))
+#: Operators of two tensors that ONNX has.
+_BINARY = {
+    "Add-1": "Add", "Subtract-1": "Sub", "Multiply-1": "Mul", "Maximum-1": "Max", "Minimum-1": "Min", "Power-1": "Pow",
+    "Equal-1": "Equal", "Less-1": "Less", "LessEqual-1": "LessOrEqual", "Greater-1": "Greater",
+    "GreaterEqual-1": "GreaterOrEqual",
+}  # fmt: skip
+_BITWISE = {f"Bitwise{name}-13": f"Bitwise{name}" for name in ("And", "Or", "Xor")}
+_LOGICAL = {f"Logical{name}-1": name for name in ("And", "Or", "Xor")}
 
-    handler.__doc__ = f"{op_type}, element by element."
-    return handler
+
+@handles(*_BINARY, to=_BINARY)
+def binary(node: Node, emit: Emitter) -> Tensor:
+    """The operator that ONNX has, element by element."""
+    return emit.op(_BINARY[node.op_type], *operands(node))
 
 
-for _source, _target in (
-    ("Add", "Add"),
-    ("Subtract", "Sub"),
-    ("Multiply", "Mul"),
-    ("Maximum", "Max"),
-    ("Minimum", "Min"),
-    ("Power", "Pow"),
-    ("Equal", "Equal"),
-    ("Less", "Less"),
-    ("LessEqual", "LessOrEqual"),
-    ("Greater", "Greater"),
-    ("GreaterEqual", "GreaterOrEqual"),
-):
-    handles(f"{_source}-1", to=_target)(_binary(_target))
-for _source, _target in (("BitwiseAnd", "And"), ("BitwiseOr", "Or"), ("BitwiseXor", "Xor")):
+@handles(*_BITWISE, to=_BITWISE)
+def bitwise(node: Node, emit: Emitter) -> Tensor:
+    """And, or, xor of bits; of bools, the logical operator."""
+    a, b = operands(node)
+    target = _BITWISE[node.op_type]
+    return emit.op(target.removeprefix("Bitwise") if a.dtype == TensorProto.BOOL else target, a, b)
 
-    def _bitwise(node: Node, emit: Emitter, target: str = _target) -> Tensor:
-        a, b = operands(node)
-        return emit.op(target if a.dtype == TensorProto.BOOL else f"Bitwise{target}", a, b)
 
-    handles(f"{_source}-13", to=f"Bitwise{_target}")(_bitwise)
-for _source, _target in (("LogicalAnd", "And"), ("LogicalOr", "Or"), ("LogicalXor", "Xor")):
-
-    def _logical(node: Node, emit: Emitter, target: str = _target) -> Tensor:
-        a, b = (emit.cast(t, TensorProto.BOOL) for t in operands(node))
-        return emit.op(target, a, b)
-
-    handles(f"{_source}-1", to=_target)(_logical)
+@handles(*_LOGICAL, to=_LOGICAL)
+def logical(node: Node, emit: Emitter) -> Tensor:
+    """And, or, xor of truth."""
+    return emit.op(_LOGICAL[node.op_type], *(emit.cast(t, TensorProto.BOOL) for t in operands(node)))
 
 
 @handles("LogicalNot-1", to="Not")
@@ -124,25 +115,19 @@ def squared_difference(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Mul", difference, difference)
 
 
-def _unary(op_type: str) -> Handling:
-    def handler(node: Node, emit: Emitter) -> Tensor:
-        return emit.op(op_type, node[0])
+#: Operators of one tensor that ONNX has, activations among them.
+_UNARY = {
+    "Abs-1": "Abs", "Negative-1": "Neg", "Exp-1": "Exp", "Log-1": "Log", "Erf-1": "Erf",
+    **{f"{name}-1": name for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Sigmoid")},
+    **{f"{name}-4": name for name in ("Asinh", "Acosh", "Atanh")},
+    "IsNaN-10": "IsNaN", "ReLU-1": "Relu",
+}  # fmt: skip
 
-    handler.__doc__ = f"{op_type}, element by element."
-    return handler
 
-
-for _source, _version, _target in (
-    ("Abs", 1, "Abs"),
-    ("Negative", 1, "Neg"),
-    ("Exp", 1, "Exp"),
-    ("Log", 1, "Log"),
-    ("Erf", 1, "Erf"),
-    *((name, 1, name) for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh")),
-    *((name, 4, name) for name in ("Asinh", "Acosh", "Atanh")),
-    ("IsNaN", 10, "IsNaN"),
-):
-    handles(f"{_source}-{_version}", to=_target)(_unary(_target))
+@handles(*_UNARY, to=_UNARY)
+def unary(node: Node, emit: Emitter) -> Tensor:
+    """The operator that ONNX has, element by element."""
+    return emit.op(_UNARY[node.op_type], node[0])
 
 
 @handles("Sign-1", to="Sign")

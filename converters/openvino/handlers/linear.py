@@ -41,7 +41,7 @@ def _transposed(emit: OpenVINOEmitter, tensor: Tensor) -> Tensor:
 @handles("Einsum-7", to="MatMul")
 def einsum_7(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Einsum-7."""
-    return einsum(node.data.get("equation", ""), node.inputs, emit)
+    return einsum(node.attributes.get("equation", ""), node.inputs, emit)
 
 
 @handles("Convolution-1", to="Conv")

@@ -80,52 +80,30 @@ def _recurrent(
     return (output, *(emit.op("Transpose", t, perm=[1, 0, 2]) for t in made[1:]))
 
 
-def _sequence(node: Node, emit: Emitter, kind: str, count: int) -> tuple[Tensor, ...]:
+#: The operators by their layers, and how many states they have.
+_SEQUENCES = {"LSTMSequence-5": "LSTM", "GRUSequence-5": "GRU", "RNNSequence-5": "RNN"}
+_CELLS = {"LSTMCell-4": "LSTM", "GRUCell-3": "GRU", "RNNCell-1": "RNN"}  # RNNCell-0 is in layers of opset1
+_STATES = {"LSTM": 2, "GRU": 1, "RNN": 1}
+
+
+@handles(*_SEQUENCES, to=_SEQUENCES, ignored=_IGNORED)
+def sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """All steps of a sequence, and the last states."""
+    kind = _SEQUENCES[node.op_type]
+    count = _STATES[kind]
     states = [node[1 + k] for k in range(count)]
     rest = [node[2 + count + k] for k in range(3)]
     return _recurrent(node, emit, kind, node[0], states, node[1 + count], rest)
 
 
-def _cell(node: Node, emit: Emitter, kind: str, count: int) -> tuple[Tensor, ...]:
+@handles(*_CELLS, to=_CELLS, ignored=_IGNORED)
+def cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The states after one step."""
+    kind = _CELLS[node.op_type]
+    count = _STATES[kind]
     axis = emit.constant([1])
     front = emit.constant([0])
     states = [emit.op("Unsqueeze", node[1 + k], axis) for k in range(count)]
     rest = [emit.op("Unsqueeze", node[1 + count + k], front) for k in range(3)]
     made = _recurrent(node, emit, kind, emit.op("Unsqueeze", node[0], axis), states, None, rest)
     return tuple(emit.op("Squeeze", t, axis) for t in made[1:])
-
-
-@handles("LSTMSequence-5", to="LSTM", ignored=_IGNORED)
-def lstm_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """LSTMSequence-5."""
-    return _sequence(node, emit, "LSTM", 2)
-
-
-@handles("GRUSequence-5", to="GRU", ignored=_IGNORED)
-def gru_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """GRUSequence-5."""
-    return _sequence(node, emit, "GRU", 1)
-
-
-@handles("RNNSequence-5", to="RNN", ignored=_IGNORED)
-def rnn_sequence(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """RNNSequence-5."""
-    return _sequence(node, emit, "RNN", 1)
-
-
-@handles("LSTMCell-4", to="LSTM", ignored=_IGNORED)
-def lstm_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """LSTMCell-4."""
-    return _cell(node, emit, "LSTM", 2)
-
-
-@handles("GRUCell-3", to="GRU", ignored=_IGNORED)
-def gru_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """GRUCell-3."""
-    return _cell(node, emit, "GRU", 1)
-
-
-@handles("RNNCell-1", to="RNN", ignored=_IGNORED)
-def rnn_cell(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """RNNCell-0, whose layers are of opset1."""
-    return _cell(node, emit, "RNN", 1)

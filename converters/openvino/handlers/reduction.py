@@ -27,28 +27,24 @@ def _unknown_dims(x: Tensor, axes: Tensor, kept: bool) -> Shape | None:
     return (None,) * max(len(x.shape) - count, 0)
 
 
-for _source, _version, _target in (
-    ("ReduceSum", 1, "ReduceSum"),
-    ("ReduceMean", 1, "ReduceMean"),
-    ("ReduceMax", 1, "ReduceMax"),
-    ("ReduceMin", 1, "ReduceMin"),
-    ("ReduceProd", 1, "ReduceProd"),
-    ("ReduceL1", 4, "ReduceL1"),
-    ("ReduceL2", 4, "ReduceL2"),
-):
+_NUMBERS = {
+    **{f"Reduce{kind}-1": f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod")},
+    **{f"Reduce{kind}-4": f"Reduce{kind}" for kind in ("L1", "L2")},
+}
+_BOOLEANS = {"ReduceLogicalAnd-1": "ReduceMin", "ReduceLogicalOr-1": "ReduceMax"}
 
-    def _numbers(node: Node, emit: OpenVINOEmitter, target: str = _target) -> Tensor:
-        return _reduce(node, emit, target, node[0])
 
-    handles(f"{_source}-{_version}", to=_target)(_numbers)
+@handles(*_NUMBERS, to=_NUMBERS)
+def reduce(node: Node, emit: OpenVINOEmitter) -> Tensor:
+    """The reduction of the same name."""
+    return _reduce(node, emit, _NUMBERS[node.op_type], node[0])
 
-for _source, _target in (("ReduceLogicalAnd", "ReduceMin"), ("ReduceLogicalOr", "ReduceMax")):
 
-    def _booleans(node: Node, emit: OpenVINOEmitter, target: str = _target) -> Tensor:
-        truth = emit.cast(emit.cast(node[0], TensorProto.BOOL), TensorProto.INT32)
-        return emit.cast(_reduce(node, emit, target, truth), TensorProto.BOOL)
-
-    handles(f"{_source}-1", to=_target)(_booleans)
+@handles(*_BOOLEANS, to=_BOOLEANS)
+def reduce_truth(node: Node, emit: OpenVINOEmitter) -> Tensor:
+    """Whether all or any are true."""
+    truth = emit.cast(emit.cast(node[0], TensorProto.BOOL), TensorProto.INT32)
+    return emit.cast(_reduce(node, emit, _BOOLEANS[node.op_type], truth), TensorProto.BOOL)
 
 
 @handles("CumSum-3", to="CumSum")

@@ -6,7 +6,7 @@ An integer result may have another type than the layer's port: the driver casts 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx_sparse.converters.errors import Unsupported
@@ -14,8 +14,9 @@ from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
-from onnx_sparse.converters.writing.registry import Handler, Registry, Results
+from onnx_sparse.converters.writing import reads
+from onnx_sparse.converters.writing.reads import Attributes, Inputs
+from onnx_sparse.converters.writing.registry import Handler, Registry
 from onnx_sparse.schemas.declaration import DType
 
 #: The newest operator set whose operators are known.
@@ -51,7 +52,7 @@ class _Data(Attributes[str]):
 
 
 @dataclass(frozen=True)
-class Node(Readable):
+class Node(reads.Node):
     """A layer as its handler sees it: `node[0]` is its first input.
 
     Attributes:
@@ -60,7 +61,7 @@ class Node(Readable):
         results: The element type and shape of each output in the file; the type is None if the file does not name it.
         weights: The constants of the IR.
         convert_body: Converts a body into an emitter, given tensors for its Parameters by layer id.
-        data: The layer's attributes.
+        attributes: The layer's attributes.
     """
 
     layer: Layer
@@ -68,14 +69,15 @@ class Node(Readable):
     results: tuple[tuple[DType | None, Shape | None], ...]
     weights: Weights
     convert_body: Callable[[Network, OpenVINOEmitter, Mapping[int, Tensor]], Converted]
-    data: Attributes[str] = field(init=False)
+    attributes: Attributes[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "data", _Data(self.layer))
+        object.__setattr__(self, "attributes", _Data(self.layer))
 
-    def parts(self) -> Iterable[Reads]:
-        """See `Readable`."""
-        return self.inputs, self.data
+    @property
+    def op_type(self) -> str:
+        """The operator with the version that its handler has: `Abs-1`."""
+        return find_handler(self.layer).op_type
 
     def __getitem__(self, position: int) -> Tensor:
         if position >= len(self.inputs):
@@ -100,11 +102,11 @@ class Node(Readable):
 
     def has(self, key: str) -> bool:
         """Whether the layer has an attribute."""
-        return key in self.data
+        return key in self.attributes
 
     def text(self, key: str, default: str | None = None) -> str:
         """An attribute, in lower case."""
-        value = self.data.get(key, default)
+        value = self.attributes.get(key, default)
         if value is None:
             raise Unsupported(f"it has no attribute {key}")
         return value.strip().lower()
@@ -156,8 +158,6 @@ class Node(Readable):
             raise Unsupported(f"{key} = {self.text(key)[:40]!r} is not a list of integers")
         return [int(part) for part in parts]
 
-
-Handling = Callable[[Node, OpenVINOEmitter], Results]
 
 #: The handlers by operator and the operator set that introduced its version: `Gather-8`.
 HANDLERS = Registry(Handler)

@@ -51,16 +51,12 @@ def known_operators() -> frozenset[str]:
 
 def differences() -> dict[str, list[str]]:
     """Where results are meant to differ from TensorFlow's: the operators, sorted by name, by what differs."""
-    found: dict[str, list[str]] = {}
-    for op_type, handler in HANDLERS.items():
-        if handler.differs:
-            found.setdefault(handler.differs, []).append(op_type)
-    return {what: sorted(found[what]) for what in sorted(found, key=lambda what: min(found[what]))}
+    return HANDLERS.differences()
 
 
 def structure_coverage() -> dict[str, str]:
     """The operators that are about the graph, and what becomes of them."""
-    found = {op_type: (row.convert.__doc__ or "").strip().splitlines()[0] for op_type, row in STRUCTURE.items()}
+    found = {op_type: (row.function.__doc__ or "").strip().splitlines()[0] for op_type, row in STRUCTURE.items()}
     found |= dict.fromkeys(CALLS, "The nodes of the function, in the place of the call.")
     found |= dict.fromkeys({*COPIES, *TUPLES}, "The tensors that it is given.")
     return dict(sorted(found.items()))

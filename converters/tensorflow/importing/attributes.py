@@ -19,11 +19,8 @@ _COUNTS = frozenset({"N", "num", "num_split", "num_sparse", "Nsparse", "Ndense",
                      "RAGGED_RANK", "PARAMS_RAGGED_RANK", "OUTPUT_RAGGED_RANK"})  # fmt: skip
 
 
-class Attributes(reads.Attributes[Any]):
-    """The attributes of a node, with the defaults of its operator.
-
-    Types are ONNX's (0 for one that ONNX does not have), strings are bytes, shapes are lists with None for unknown
-    dimensions, or None.
+class MessageAttributes(reads.Attributes[Any]):
+    """The attributes of a node as TensorFlow's messages; one that is missing is an empty message.
 
     Args:
         operator: The operator of the node.
@@ -33,26 +30,6 @@ class Attributes(reads.Attributes[Any]):
     def __init__(self, operator: Operator, attributes: Mapping[str, Any]) -> None:
         super().__init__(attributes)
         self._operator = operator
-
-    def __getitem__(self, name: str) -> Any:
-        self._read.add(name)
-        if name in self._values and self._values[name].WhichOneof("value") is not None:
-            return _value(self._values[name])
-        if name in self._operator.types:
-            return ONNX_TYPES.get(self._operator.types[name], 0)
-        if self._operator.defaults.get(name) is None:
-            raise KeyError(name)
-        return _from_json(self._operator.defaults[name])
-
-    def __contains__(self, name: object) -> bool:
-        own = name in self._values or name in self._operator.types
-        return own or self._operator.defaults.get(str(name)) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._operator.types, **self._operator.defaults, **self._values})
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
 
     def says_nothing(self, name: str, value: Any) -> bool:
         """Whether an attribute is the operator's default, a note or name, or about types and numbers of tensors.
@@ -76,18 +53,32 @@ class Attributes(reads.Attributes[Any]):
             yield reads.Part(part.kind, part.name, _value(part.value))
 
 
-class MessageAttributes(Attributes):
-    """The attributes of a node as TensorFlow's messages; one that is missing is an empty message."""
+class Attributes(MessageAttributes):
+    """The attributes of a node, with the defaults of its operator.
+
+    Types are ONNX's (0 for one that ONNX does not have), strings are bytes, shapes are lists with None for unknown
+    dimensions, or None.
+    """
 
     def __getitem__(self, name: str) -> Any:
         self._read.add(name)
-        return self._values[name]
+        if name in self._values and self._values[name].WhichOneof("value") is not None:
+            return _value(self._values[name])
+        if name in self._operator.types:
+            return ONNX_TYPES.get(self._operator.types[name], 0)
+        if self._operator.defaults.get(name) is None:
+            raise KeyError(name)
+        return _from_json(self._operator.defaults[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values
+        own = name in self._values or name in self._operator.types
+        return own or self._operator.defaults.get(str(name)) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter({**self._operator.types, **self._operator.defaults, **self._values})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 def _value(attribute: Any) -> Any:

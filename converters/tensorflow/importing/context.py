@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.model import Model
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 
 #: How deep branches and loops may stand in each other.
@@ -44,7 +45,7 @@ class Frame:
 class VariableReads(Protocol):
     """The values of a model's variables where nodes read them; see `states.VariableValues`."""
 
-    def at(self, scope: Scope, node: Any, handle: Any) -> Tensor:
+    def at(self, scope: Scope, node: NodeDef, handle: Any) -> Tensor:
         """The value that a node reads."""
 
     def constant(self, handle: Any) -> Tensor:
@@ -118,5 +119,5 @@ class Context(ABC):
         """Remember a scope that was made for a body; returns it."""
 
     @abstractmethod
-    def read_by(self, scope: Scope, node: Any) -> list[Any]:
+    def read_by(self, scope: Scope, node: NodeDef) -> list[Any]:
         """The origins of what a node reads: its inputs, or those that its branches read."""

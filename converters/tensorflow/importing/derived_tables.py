@@ -22,6 +22,7 @@ from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.makers import Makers
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.schemas.declaration import numpy_dtype
@@ -71,7 +72,7 @@ class DerivedTables:
         self._known: dict[tuple[int, str], Lookup | None] = {}
         self._tables: dict[tuple[Any, ...], list[Array]] = {}
 
-    def of(self, scope: Scope, node: Any) -> Lookup | None:
+    def of(self, scope: Scope, node: NodeDef) -> Lookup | None:
         """The lookup in a derived table that a node is the result of; None if it is none."""
         rule = _RULES.get(node.op)
         if rule is None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.converters.writing import registry
-from onnx_sparse.converters.writing.reads import Attributes, Readable, Reads
+from onnx_sparse.converters.writing import reads, registry
+from onnx_sparse.converters.writing.reads import Attributes
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
 
 @dataclass(frozen=True)
-class Node(Readable):
+class Node(reads.Node):
     """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
 
     If the node uses a lookup table, `table` holds its keys and values, or None if they are not known. `dtypes` are the
@@ -27,10 +26,6 @@ class Node(Readable):
     attributes: Attributes[Any] = field(default_factory=lambda: Attributes({}))
     table: tuple[Array, Array] | None = field(default=None, compare=False)
     dtypes: tuple[DType, ...] = ()
-
-    def parts(self) -> Iterable[Reads]:
-        """See `Readable`."""
-        return self.inputs, self.attributes
 
     def __getitem__(self, input_name: str) -> Tensor:
         return self.inputs[input_name]

@@ -35,10 +35,10 @@ from onnx_sparse.converters.tensorflow.importing.values import (
     Value,
 )
 from onnx_sparse.converters.tensorflow.reading.model import Model
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
 from onnx_sparse.converters.writing.lowering.gathering import gathered
-from onnx_sparse.converters.writing.reads import refuse_unread
 from onnx_sparse.schemas.declaration import dtype_name
 
 #: The most nodes that are converted, those of a function anew for each call.
@@ -178,13 +178,13 @@ class Importer(Context):
         key = (id(origin.scope), origin.node)
         return key in self._values or key in self._failed
 
-    def _before(self, scope: Scope, node: Any) -> Iterator[Origin]:
+    def _before(self, scope: Scope, node: NodeDef) -> Iterator[Origin]:
         """What is converted before a node."""
         for origin in self.read_by(scope, node):
             if isinstance(origin, Origin):
                 yield origin
 
-    def read_by(self, scope: Scope, node: Any) -> list[Any]:
+    def read_by(self, scope: Scope, node: NodeDef) -> list[Any]:
         """See `Context`."""
         lookup = self.derived.of(scope, node)
         if lookup is not None:
@@ -194,7 +194,7 @@ class Importer(Context):
             return structure.reads(self, scope, node)
         return scope.origins(node)
 
-    def _made(self, scope: Scope, node: Any) -> tuple[Value, ...]:
+    def _made(self, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
         emit: TensorFlowEmitter = scope.frame.emit
         emit.begin(f"{scope.name}{node.name}")
         lookup = self.derived.of(scope, node)
@@ -202,10 +202,7 @@ class Importer(Context):
             return (self._looked_up(lookup, emit),)
         if node.op in STRUCTURE:
             scope.data_inputs(node)
-            seen = GraphNode(node)
-            structure_made = STRUCTURE[node.op].convert(self, scope, seen)
-            refuse_unread(seen, STRUCTURE[node.op].ignored)
-            return structure_made
+            return STRUCTURE[node.op].made(self, scope, GraphNode(node))
         if is_shape_of_variants(node):
             (value,) = self.values(scope.origins(node))
             return (shape_of_variants(value, node, emit),)
@@ -233,7 +230,7 @@ class Importer(Context):
         return gathered(emit, self._tables_of[id(lookup.table)], ids, 0, 0)
 
     def _handled(
-        self, handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter
+        self, handler: Handler, node: NodeDef, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter
     ) -> tuple[Tensor, ...]:
         results, dtypes = converted_by(handler, node, name, inputs, emit)
         declared = declared_shapes(node)

@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitte
 from onnx_sparse.converters.tensorflow.importing.handler import Handler, Node
 from onnx_sparse.converters.tensorflow.importing.refusals import REFUSALS
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE, type_name
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.writing import reads
@@ -19,7 +20,7 @@ from onnx_sparse.converters.writing.registry import Handler as AnyHandler
 
 
 def converted_by(
-    handler: Handler, node: Any, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter, table: Any = None
+    handler: Handler, node: NodeDef, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter, table: Any = None
 ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
     """The results of a node by its handler, and the element types that the operator declares.
 
@@ -45,14 +46,14 @@ def converted_by(
     return results, dtypes
 
 
-class GraphNode(reads.Readable):
+class GraphNode(reads.Node):
     """A node about the graph, whose attributes are TensorFlow's messages.
 
     Args:
         node: The node.
     """
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: NodeDef) -> None:
         self._node = node
         self.attr = MessageAttributes(operators()[node.op], node.attr)
 
@@ -60,11 +61,11 @@ class GraphNode(reads.Readable):
         return getattr(self._node, name)
 
     def parts(self) -> Iterable[reads.Reads]:
-        """See `Readable`."""
+        """See `Node`."""
         return (self.attr,)
 
 
-def refuse_types(node: Any) -> None:
+def refuse_types(node: NodeDef) -> None:
     """Refuse a node with a type that tensors of ONNX Runtime do not have.
 
     Raises:
@@ -84,7 +85,7 @@ def joined(found: Shape | None, declared: Shape | None) -> Shape | None:
     return tuple(d if f is None else f for f, d in zip(found, declared, strict=True))
 
 
-def declared_shapes(node: Any) -> list[Shape | None]:
+def declared_shapes(node: NodeDef) -> list[Shape | None]:
     """The shapes of a node's outputs, where the graph says them."""
     if "_output_shapes" not in node.attr:
         return []

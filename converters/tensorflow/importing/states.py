@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import Resource
 from onnx_sparse.converters.tensorflow.reading.effects import Change, final_change, last_change
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES
@@ -36,7 +37,7 @@ class VariableValues:
         self._begun: dict[str, Resource] = {}
         self._assigned: dict[tuple[int, str], Tensor] = {}
 
-    def at(self, scope: Scope, node: object, handle: object) -> Tensor:
+    def at(self, scope: Scope, node: NodeDef, handle: object) -> Tensor:
         """The value of a variable that a node reads: that of the file, of the last call, or what was assigned before.
 
         Args:

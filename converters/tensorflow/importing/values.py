@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.schemas.declaration import DType
 
@@ -23,7 +23,7 @@ class Resource:
     """
 
     scope: Scope
-    node: Any
+    node: NodeDef
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, Library, Origin, Scope
 
 #: Operators that change the resource that is their first input.
@@ -31,13 +31,13 @@ class Change:
     """
 
     scope: Scope
-    node: Any
+    node: NodeDef
 
     def __str__(self) -> str:
         return f"{self.scope.name}{self.node.name} ({self.node.op})"
 
 
-def last_change(scope: Scope, node: Any, resource: Origin) -> Change | None:
+def last_change(scope: Scope, node: NodeDef, resource: Origin) -> Change | None:
     """The last change of a variable or table before a node runs; None if it is as in the file.
 
     Args:
@@ -49,10 +49,11 @@ def last_change(scope: Scope, node: Any, resource: Origin) -> Change | None:
         Unsupported: It is not known whether it is changed, or in which order.
     """
     place = scope
-    while node is not None:
-        if _changes_something(place) and (found := _last(place, _ancestors(place, node), resource)) is not None:
+    reader: NodeDef | None = node
+    while reader is not None:
+        if _changes_something(place) and (found := _last(place, _ancestors(place, reader), resource)) is not None:
             return found
-        node = place.site
+        reader = place.site
         place = place.caller or place
     return None
 
@@ -91,7 +92,7 @@ def _is_change(op: str) -> bool:
     return op in _CHANGES or op in _CHANGING_REFERENCES or op.startswith(_CHANGING_PREFIXES)
 
 
-def _called(node: Any) -> Iterator[str]:
+def _called(node: NodeDef) -> Iterator[str]:
     for attribute in node.attr.values():
         kind = attribute.WhichOneof("value")
         if kind == "func":
@@ -109,7 +110,7 @@ def _changes_something(scope: Scope) -> bool:
     return scope.changes
 
 
-def _ancestors(scope: Scope, node: Any) -> set[str]:
+def _ancestors(scope: Scope, node: NodeDef) -> set[str]:
     """The nodes that run before a node."""
     seen: set[str] = set()
     waiting = [node]
@@ -149,7 +150,7 @@ def _last(scope: Scope, names: Iterable[str], resource: Origin) -> Change | None
     return None
 
 
-def _origin(scope: Scope, node: Any) -> Origin | None:
+def _origin(scope: Scope, node: NodeDef) -> Origin | None:
     data = [name for name in node.input if not name.startswith("^")]
     found = scope.origin(data[0]) if data else None
     return found if isinstance(found, Origin) else None

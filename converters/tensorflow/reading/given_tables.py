@@ -10,6 +10,7 @@ import numpy as np
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, type_name
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.ports import refuse_unknown
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.schemas.declaration import numpy_dtype
@@ -39,7 +40,7 @@ def checked_tables(graph: Scope, given: Mapping[str, Contents] | None) -> dict[s
     return {by_name[name].name: _checked(name, by_name[name], *contents) for name, contents in given.items()}
 
 
-def shared_name(node: Any) -> str:
+def shared_name(node: NodeDef) -> str:
     """The name that a resource has apart from its node's; empty if it has none."""
     return node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
 

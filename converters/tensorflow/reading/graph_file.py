@@ -18,6 +18,7 @@ from onnx_sparse.converters.tensorflow.reading.element_types import type_name
 from onnx_sparse.converters.tensorflow.reading.given_tables import Contents, checked_tables
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, MetaGraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, refuse_repeated, refuse_unknown
 from onnx_sparse.converters.tensorflow.reading.saved_model import parsed, read_bytes
@@ -156,7 +157,7 @@ def _exists(graph: Scope, name: str) -> bool:
     return node in graph.nodes and position.isdecimal() and int(position) < len(_types(graph, graph.nodes[node]))
 
 
-def _types(graph: Scope, node: Any) -> list[int]:
+def _types(graph: Scope, node: NodeDef) -> list[int]:
     """The types of a node's outputs; of an unknown operator, one output of the type T is assumed."""
     if node.op in graph.library.functions:
         return [argument.type for argument in graph.library[node.op].signature.output_arg]
@@ -171,7 +172,7 @@ def _types(graph: Scope, node: Any) -> list[int]:
         raise ConversionError(f"{node.name} ({node.op}): {reason}") from None
 
 
-def _shape(node: Any, position: int) -> tuple[int | None, ...] | None:
+def _shape(node: NodeDef, position: int) -> tuple[int | None, ...] | None:
     """The shape of an output, where the graph says it."""
     if "shape" in node.attr and node.op.startswith("Placeholder"):
         shape = shape_of(node.attr["shape"].shape)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 
 #: The operators that call a function with their inputs and return what it returns.
@@ -81,7 +82,7 @@ class Scope:
 
     def __init__(
         self,
-        nodes: Sequence[Any],
+        nodes: Sequence[NodeDef],
         library: Library,
         *,
         name: str = "",
@@ -90,9 +91,9 @@ class Scope:
         returned: Sequence[str] = (),
         frame: Any = None,
         caller: Scope | None = None,
-        site: Any = None,
+        site: NodeDef | None = None,
     ) -> None:
-        self.nodes: Mapping[str, Any] = {node.name: node for node in nodes}
+        self.nodes: Mapping[str, NodeDef] = {node.name: node for node in nodes}
         if len(self.nodes) < len(nodes):
             names = [node.name for node in nodes]
             twice = next(name for name in names if names.count(name) > 1)
@@ -167,7 +168,7 @@ class Scope:
         """The origins of what a function returns."""
         return [self.origin(tensor) for tensor in self.returned]
 
-    def origins(self, node: Any) -> list[Any]:
+    def origins(self, node: NodeDef) -> list[Any]:
         """The origins of a node's inputs.
 
         Raises:
@@ -175,7 +176,7 @@ class Scope:
         """
         return [self.origin(name) for name in self.data_inputs(node)]
 
-    def data_inputs(self, node: Any) -> list[str]:
+    def data_inputs(self, node: NodeDef) -> list[str]:
         """The tensors that a node reads, as many as its operator has inputs.
 
         Raises:
@@ -187,7 +188,7 @@ class Scope:
             raise Unsupported(f"it has {len(names)} inputs, not {len(operator.inputs)}")
         return names
 
-    def position(self, node: Any, output: str, index: int) -> int:
+    def position(self, node: NodeDef, output: str, index: int) -> int:
         """The position of an output of a node that is named by its argument in the operator's declaration."""
         if not output:
             return index
@@ -208,7 +209,7 @@ class Scope:
             before += len(types)
         raise Unsupported(f"{node.op} has no output {output}:{index}")
 
-    def call(self, node: Any) -> Scope:
+    def call(self, node: NodeDef) -> Scope:
         """The scope of a call."""
         if node.name not in self._calls:
             name = node.attr["f"].func.name if node.op in CALLS else node.op
@@ -217,7 +218,9 @@ class Scope:
             self._calls[node.name] = self.function(name, given, f"{self.name}{own}", site=node)
         return self._calls[node.name]
 
-    def function(self, name: str, given: Sequence[Any], prefix: str, frame: Any = None, site: Any = None) -> Scope:
+    def function(
+        self, name: str, given: Sequence[Any], prefix: str, frame: Any = None, site: NodeDef | None = None
+    ) -> Scope:
         """The scope of a function.
 
         Args:
@@ -272,7 +275,7 @@ class Scope:
         made.fed = {**self.fed, **fed}
         return made
 
-    def every(self) -> Iterator[tuple[Scope, Any]]:
+    def every(self) -> Iterator[tuple[Scope, NodeDef]]:
         """The nodes of this scope and of the functions that it calls, with their scopes."""
         waiting = [self]
         while waiting:
@@ -301,7 +304,7 @@ def parts_of(tensor: str) -> tuple[str, str, int]:
     return node, output, int(number)
 
 
-def _data_inputs(node: Any, least: int = 1) -> list[str]:
+def _data_inputs(node: NodeDef, least: int = 1) -> list[str]:
     """The inputs of a node, without control inputs."""
     inputs = [name for name in node.input if not name.startswith("^")]
     if len(inputs) < least:
@@ -309,7 +312,7 @@ def _data_inputs(node: Any, least: int = 1) -> list[str]:
     return inputs
 
 
-def _nth(inputs: Sequence[str], position: int, node: Any) -> str:
+def _nth(inputs: Sequence[str], position: int, node: NodeDef) -> str:
     if position >= len(inputs):
         raise Unsupported(f"{node.op} has no output {position}")
     return inputs[position]

@@ -14,6 +14,7 @@ from typing import Any
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 
@@ -53,7 +54,7 @@ class Variables:
         """The variables of another graph with the same nodes."""
         return Variables(graph, self._checkpoint, self._objects, self._values)
 
-    def value(self, node: Any) -> Array:
+    def value(self, node: NodeDef) -> Array:
         """The value of the variable that a node is.
 
         Raises:
@@ -73,7 +74,7 @@ class Variables:
                     return self._checkpoint.read(key)
         raise Unsupported(f"the checkpoint has no value for the variable {shared or node.name}")
 
-    def name(self, node: Any) -> str:
+    def name(self, node: NodeDef) -> str:
         """The name of a variable: the one that it was given, or else its place among the objects of the model."""
         shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
         name = shared or str(node.name)

@@ -8,7 +8,8 @@ from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.reads import Attributes, Readable, Reads
+from onnx_sparse.converters.writing import reads
+from onnx_sparse.converters.writing.reads import Attributes, Reads
 from onnx_sparse.converters.writing.registry import Handler, Registry
 
 
@@ -45,7 +46,7 @@ class Arguments(Attributes[Any]):
         return value is None or (name in self._defaults and value == self._defaults[name])
 
 
-class Node(Readable):
+class Node(reads.Node):
     """A call of an operator.
 
     Args:
@@ -56,7 +57,7 @@ class Node(Readable):
         self._arguments = arguments
 
     def parts(self) -> Iterable[Reads]:
-        """See `Readable`."""
+        """See `Node`."""
         return (self._arguments,)
 
     def tensor(self, name: str) -> Tensor:

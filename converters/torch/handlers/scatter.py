@@ -59,15 +59,20 @@ def scatter_reduce(node: Node, emit: TorchEmitter) -> Tensor:
     return _by_elements(node, emit, node.tensor("src"), node.text("reduce"), node.flag("include_self"))
 
 
-@handles("aten.scatter.src", to="ScatterElements")
-def scatter(node: Node, emit: TorchEmitter) -> Tensor:
-    """The elements of src in place of those of self at index, of which there may be fewer."""
-    start, ids, src = node.tensor("self"), index(emit, node.tensor("index")), node.tensor("src")
+def _elements_placed(node: Node, emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor) -> Tensor:
+    """The elements of src in their places along a dimension; a scalar has none."""
     if start.rank == 0:
         node.disregard("dim")
         start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
         return emit.scalar(_placed(emit, start, ids, src, 0))
     return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
+
+
+@handles("aten.scatter.src", to="ScatterElements")
+def scatter(node: Node, emit: TorchEmitter) -> Tensor:
+    """The elements of src in place of those of self at index, of which there may be fewer."""
+    start, ids, src = node.tensor("self"), index(emit, node.tensor("index")), node.tensor("src")
+    return _elements_placed(node, emit, start, ids, src)
 
 
 @handles("aten.scatter.value", to="ScatterElements")
@@ -76,11 +81,7 @@ def scatter_value(node: Node, emit: TorchEmitter) -> Tensor:
     start, ids, value = node.tensor("self"), index(emit, node.tensor("index")), node.number("value")
     number = value if isinstance(value, Tensor) else emit.constant(value, start.dtype)
     src = emit.op("Expand", emit.cast(number, start.dtype), emit.shape_of(ids), shape=ids.shape)
-    if start.rank == 0:
-        node.disregard("dim")
-        start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
-        return emit.scalar(_placed(emit, start, ids, src, 0))
-    return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
+    return _elements_placed(node, emit, start, ids, src)
 
 
 @handles("aten.index_copy.default", to="ScatterND")

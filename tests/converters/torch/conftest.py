@@ -5,12 +5,12 @@ torch is imported where it is used: without it, each module of tests is skipped,
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from support.torch_exports import read_torchlib_once
 
 import onnx_sparse
 
@@ -21,14 +21,11 @@ TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2}
 
 
 @pytest.fixture(scope="session", autouse=True)
-def torchlib() -> Iterator[None]:
-    """torch's exporter reads the source of its whole library at each export, which is half of the time."""
-    from torch.onnx._internal.exporter import _registration
+def torchlib() -> None:
+    """The first export, too, keeps what it reads."""
+    import torch.onnx._internal.exporter._registration  # noqa: F401
 
-    library = _registration.onnxscript_apis
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library, "get_torchlib_ops", functools.cache(library.get_torchlib_ops))
-        yield
+    read_torchlib_once()
 
 
 def difference(want: np.ndarray, got: np.ndarray) -> str:

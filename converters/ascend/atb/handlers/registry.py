@@ -15,8 +15,8 @@ from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing import registry
-from onnx_sparse.converters.writing.reads import Inputs, Readable, Reads
+from onnx_sparse.converters.writing import reads, registry
+from onnx_sparse.converters.writing.reads import Inputs, Reads
 from onnx_sparse.converters.writing.registry import Results as Results
 from onnx_sparse.schemas.declaration import DType, dtype_name
 
@@ -42,7 +42,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Node(Readable):
+class Node(reads.Node):
     """An operation as its handler sees it.
 
     Attributes:
@@ -64,7 +64,7 @@ class Node(Readable):
     results: int = 1
 
     def parts(self) -> Iterable[Reads]:
-        """See `Readable`."""
+        """See `Node`."""
         return self.inputs, self.params
 
     def result_type(self, position: int, default: DType) -> DType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_sparse.converters.ascend.compositions import fast_gelu, halves
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, handles
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import activations
@@ -25,6 +25,16 @@ def swiglu(node: Node, emit: AscendEmitter) -> Tensor:
     (x,) = node.take(1)
     gate, value = halves(emit, x, node.integer("dim", -1))
     return emit.cast(emit.op("Mul", activations.swish(emit, gate), value), x.dtype)
+
+
+@handles("GeGluV2", to="Split, Erf, Tanh, Mul")
+def geglu(node: Node, emit: AscendEmitter) -> Results:
+    """GeGluV2(x | dim, approximate, activate_left): a half of x times gelu of the other one; and this gelu."""
+    (x,) = node.take(1)
+    left, right = halves(emit, x, node.integer("dim", -1))
+    other, active = (right, left) if node.flag("activate_left") else (left, right)
+    curve = activations.gelu(emit, active, exact=node.integer("approximate", 1) == 0)
+    return (emit.cast(emit.op("Mul", other, curve), x.dtype), emit.cast(curve, x.dtype))
 
 
 @handles("LeakyRelu", to="LeakyRelu")

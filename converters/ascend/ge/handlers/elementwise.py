@@ -8,8 +8,8 @@ from onnx_sparse.converters.ascend.compositions import select
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
-from onnx_sparse.converters.ascend.quantization import dequantization_scale
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.ascend.quantization import dequantization_scale, float_bits
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import activations, division, rounding
@@ -25,7 +25,6 @@ _BINARY = {
     "RealDiv": "Div",
     "Maximum": "Max",
     "Minimum": "Min",
-    "Pow": "Pow",
 }
 _COMPARISONS = {
     "Less": "Less",
@@ -58,13 +57,22 @@ def cast(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.cast(x, ACL[number])
 
 
-@handles_each(_BINARY)
+@handles(*_BINARY, to=_BINARY)
 def binary(node: Node, emit: AscendEmitter) -> Tensor:
     """An operator of x1 and x2, which broadcast."""
     return emit.arithmetic(_BINARY[node.op_type], *node.take(2))
 
 
-@handles_each(_COMPARISONS)
+@handles("Pow", to="Pow")
+def power(node: Node, emit: AscendEmitter) -> Tensor:
+    """Pow(x1, x2): the powers of integers wrap, as in numpy."""
+    x, y = node.take(2)
+    if x.dtype in FLOATS or x.dtype != y.dtype or x.dtype in (TensorProto.INT32, TensorProto.INT64):
+        return emit.arithmetic("Pow", x, y)
+    return emit.cast(emit.op("Pow", *(emit.cast(tensor, TensorProto.INT64) for tensor in (x, y))), x.dtype)
+
+
+@handles(*_COMPARISONS, to=_COMPARISONS)
 def comparison(node: Node, emit: AscendEmitter) -> Tensor:
     """A comparison of x1 and x2, a bool."""
     return emit.arithmetic(_COMPARISONS[node.op_type], *node.take(2))
@@ -111,7 +119,7 @@ def with_number(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda wide: emit.op(name, wide, constant_of(emit, node.number("value"), wide.dtype)), x)
 
 
-@handles_each({name: name for name in _UNARY})
+@handles(*_UNARY)
 def unary(node: Node, emit: AscendEmitter) -> Tensor:
     """A function of x."""
     return emit.in_float32(lambda wide: emit.op(node.op_type, wide), *node.take(1))
@@ -145,7 +153,7 @@ def clip_by_value(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.arithmetic("Min", emit.arithmetic("Max", x, low), high)
 
 
-@handles_each({name: name for name in _ROUNDING})
+@handles(*_ROUNDING)
 def whole(node: Node, emit: AscendEmitter) -> Tensor:
     """Floor(x), Ceil(x), Round(x), to even; integers stay as they are."""
     (x,) = node.take(1)
@@ -236,7 +244,11 @@ def bias_add(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.arithmetic("Add", x, bias)
 
 
-@handles("Bitcast", to="Cast, Identity", notes="of constants, between integers of one width, and of bits to float32")
+@handles(
+    "Bitcast",
+    to="Cast, Identity",
+    notes="of constants, integers of one width, float32 and its bits",
+)
 def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
     """Bitcast(x | type): the same bits as another element type."""
     (x,) = node.take(1)
@@ -254,4 +266,6 @@ def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
         return emit.cast(x, dtype)
     if dtype == TensorProto.FLOAT and x.dtype in (TensorProto.INT32, TensorProto.UINT32):
         return dequantization_scale(emit, emit.cast(x, TensorProto.INT64))
+    if x.dtype == TensorProto.FLOAT and dtype in (TensorProto.INT32, TensorProto.UINT32):
+        return emit.cast(float_bits(emit, x), dtype)
     raise Unsupported(f"the bits of {x} as another type: standard ONNX of this opset has no operator for it")

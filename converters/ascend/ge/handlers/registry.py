@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from onnx_sparse.converters.ascend.ge.graph import Description
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.reads import Attributes, Inputs, Readable, Reads
-from onnx_sparse.converters.writing.registry import Function, Handler, Registry
+from onnx_sparse.converters.writing import reads
+from onnx_sparse.converters.writing.reads import Attributes, Inputs
+from onnx_sparse.converters.writing.registry import Handler, Registry
 from onnx_sparse.converters.writing.registry import Results as Results
 
 
@@ -27,7 +27,7 @@ class NodeAttributes(Attributes[Any]):
 
 
 @dataclass(frozen=True)
-class Node(Readable):
+class Node(reads.Node):
     """An operator as its handler sees it.
 
     Attributes:
@@ -41,10 +41,6 @@ class Node(Readable):
     inputs: Inputs[Tensor | None]
     attributes: NodeAttributes
     results: tuple[Description, ...]
-
-    def parts(self) -> Iterable[Reads]:
-        """See `Readable`."""
-        return self.inputs, self.attributes
 
     def take(self, least: int, most: int | None = None) -> tuple[Tensor, ...]:
         """The inputs; their number must be from `least` to `most`, and none in the middle may be omitted."""
@@ -104,14 +100,3 @@ class Node(Readable):
 #: The handlers by operator.
 HANDLERS = Registry(Handler)
 handles = HANDLERS.handles
-
-
-def handles_each(targets: Mapping[str, str], notes: str = "", **own: Any) -> Callable[[Function], Function]:
-    """Register the decorated function as the handler of operators by the ONNX operators that they become."""
-
-    def register(function: Function) -> Function:
-        for op_type, target in targets.items():
-            handles(op_type, to=target, notes=notes, **own)(function)
-        return function
-
-    return register

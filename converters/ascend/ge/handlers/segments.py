@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles, handles_each
+from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.schemas.declaration import DType
@@ -16,6 +18,9 @@ _INDICES = (TensorProto.INT32, TensorProto.INT64)
 _SPARSE = {f"SparseSegment{kind}": f"EmbeddingSegments{kind}" for kind in ("Sum", "Mean", "SqrtN")}
 _SEGMENT = {f"Segment{kind}": f"Segment{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod")}
 _UNSORTED = {f"UnsortedSegment{kind}": f"UnsortedSegment{kind}" for kind in ("Sum", "Max", "Min", "Prod")}
+_EXTREMES = ("SegmentMax", "SegmentMin")
+_NAN = "NaN propagates, from every position of a segment"
+_UNSORTED_D = {f"{name}D": target for name, target in _UNSORTED.items()}
 _BAGS = {"sum": "EmbeddingBagOffsetsSum", "mean": "EmbeddingBagOffsetsMean", "max": "EmbeddingBagOffsetsMax"}
 
 
@@ -36,7 +41,15 @@ def sparse_fill_empty_rows(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op("SparseFillEmptyRows", inputs, {"order": "row_stable"})
 
 
-@handles_each(_SPARSE)
+@handles("RaggedFillEmptyRows", to="RaggedFillEmptyRows")
+def ragged_fill_empty_rows(node: Node, emit: AscendEmitter) -> Results:
+    """RaggedFillEmptyRows(value_rowids, values, nrows, default_value)."""
+    rowids, values, rows, default = node.take(4)
+    inputs = {"value_rowids": rowids, "values": values, "nrows": rows, "default_value": emit.scalar(default)}
+    return emit.domain_op("RaggedFillEmptyRows", inputs)
+
+
+@handles(*_SPARSE, to=_SPARSE)
 def sparse_segment(node: Node, emit: AscendEmitter) -> Results:
     """SparseSegmentSum(x, indices, segment_ids) and similar: rows of x, reduced by sorted ids; empty segments are 0."""
     x, indices, segments = node.take(3)
@@ -53,21 +66,25 @@ def _count(emit: AscendEmitter, segments: Tensor) -> Tensor:
     return emit.op("Add", last, emit.like(1, segments))
 
 
-@handles_each(_SEGMENT)
+@handles(*(name for name in _SEGMENT if name not in _EXTREMES))
+@handles(*_EXTREMES, differs=_NAN)
 def segment(node: Node, emit: AscendEmitter) -> Results:
     """SegmentSum(x, segment_ids) and similar, by sorted ids; an empty segment is 0, and 1 of a product."""
     x, segments = node.take(2)
     (segments,) = _of_one_type(emit, segments)
-    attributes = {"fill_mode": "ZERO"} if node.op_type in ("SegmentMax", "SegmentMin") else {}
+    attributes = {"fill_mode": "ZERO"} if node.op_type in _EXTREMES else {}
     return emit.domain_op(_SEGMENT[node.op_type], {"data": x, "segment_ids": segments}, attributes)
 
 
-@handles_each(
-    _UNSORTED,
-    notes="ids that are negative are dropped, other ids out of range are an error",
-    ignored=("check_ids",),  # they are always checked
-    defaults={"is_preprocessed": False},
-)
+_ANY_ORDER: dict[str, Any] = {
+    "notes": "ids that are negative are dropped, other ids out of range are an error",
+    "ignored": ("check_ids",),  # they are always checked
+    "defaults": {"is_preprocessed": False},
+}
+
+
+@handles("UnsortedSegmentSum", "UnsortedSegmentProd", **_ANY_ORDER)
+@handles("UnsortedSegmentMax", "UnsortedSegmentMin", differs=_NAN, **_ANY_ORDER)
 def unsorted_segment(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSum(x, segment_ids, num_segments) and similar; a maximum of nothing is the type's lowest."""
     x, segments, count = node.take(3)
@@ -76,7 +93,7 @@ def unsorted_segment(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op(_UNSORTED[node.op_type], inputs)
 
 
-@handles_each({f"{name}D": target for name, target in _UNSORTED.items()})
+@handles(*_UNSORTED_D, to=_UNSORTED_D)
 def unsorted_segment_d(node: Node, emit: AscendEmitter) -> Results:
     """UnsortedSegmentSumD(x, segment_ids | num_segments) and similar."""
     x, segments = node.take(2)
@@ -185,13 +202,3 @@ def bucketize(node: Node, emit: AscendEmitter) -> Tensor:
     passed = emit.op(name, longer, emit.constant(np.array(values, np.float64)))
     count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [-1], keepdims=False)
     return emit.cast(count, dtype)
-
-
-@handles("Unique", to="Unique")
-def unique(node: Node, emit: AscendEmitter) -> Results:
-    """Unique(x | out_idx): the values in the order of their first appearance, and where each element's is."""
-    (x,) = node.take(1)
-    dtype = ACL.get(node.integer("out_idx", 3), TensorProto.INT32)
-    types = [x.dtype, *[TensorProto.INT64] * 3]
-    values, _, places, _ = emit.node("Unique", [x], types, [(None,), (None,), x.shape, (None,)], axis=0, sorted=0)
-    return (values, emit.cast(places, dtype))

@@ -13,6 +13,7 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.ascend.shapes import broadcast, element_count, place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.writing.lowering import blocks, reordering
 from onnx_sparse.converters.writing.lowering.partitioning import merged_axes
 from onnx_sparse.converters.writing.lowering.reordering import reversed_along
 from onnx_sparse.converters.writing.lowering.slicing import (
@@ -70,6 +71,31 @@ def shape_of(node: Node, emit: AscendEmitter) -> Tensor:
     (x,) = node.take(1)
     dims = emit.shape_of(x)
     return emit.cast(dims, ACL.get(node.integer("dtype", 3), TensorProto.INT32))
+
+
+@handles("ShapeN", to="Shape")
+def shapes_of(node: Node, emit: AscendEmitter) -> Results:
+    """ShapeN(x... | dtype): the shape of each."""
+    dtype = ACL.get(node.integer("dtype", 3), TensorProto.INT32)
+    return tuple(emit.cast(emit.shape_of(x), dtype) for x in node.take(1, max(len(node.inputs), 1)))
+
+
+@handles("Size", to="Size")
+def size_of(node: Node, emit: AscendEmitter) -> Tensor:
+    """Size(x | dtype): the number of elements."""
+    (x,) = node.take(1)
+    count = element_count(x.shape)
+    known = emit.op("Size", x, shape=()) if count is None else emit.constant(count)
+    return emit.cast(known, ACL.get(node.integer("dtype", 3), TensorProto.INT32))
+
+
+@handles("Rank", to="Shape, Size")
+def rank_of(node: Node, emit: AscendEmitter) -> Tensor:
+    """Rank(x): the number of dimensions, int32."""
+    (x,) = node.take(1)
+    if x.shape is not None:
+        return emit.constant(x.rank, TensorProto.INT32)
+    return emit.cast(emit.op("Size", emit.shape_of(x), shape=()), TensorProto.INT32)
 
 
 @handles("ExpandDims", "Unsqueeze", to="Unsqueeze")
@@ -335,3 +361,73 @@ def pad(node: Node, emit: AscendEmitter) -> Tensor:
     is_pairs = node.flag("paddings_contiguous", True)
     before, after = (amounts[::2], amounts[1::2]) if is_pairs else (amounts[:count], amounts[count:])
     return emit.cast(emit.op("Pad", wide, emit.constant([*before, *after]), *fill, mode=mode), x.dtype)
+
+
+@handles("MirrorPad", to="Slice, Concat", notes="paddings are a constant")
+def mirror_pad(node: Node, emit: AscendEmitter) -> Tensor:
+    """MirrorPad(x, paddings | mode): a border that mirrors x, with its outermost elements if SYMMETRIC."""
+    x, paddings = node.take(2)
+    mode = str(node.attributes.get("mode", ""))
+    if mode not in ("REFLECT", "SYMMETRIC"):
+        raise Unsupported(f"mode {mode} is neither REFLECT nor SYMMETRIC")
+    amounts = paddings.integers("paddings")
+    pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
+    return reordering.mirrored(emit, x, pairs, symmetric=mode == "SYMMETRIC")
+
+
+@handles("Roll", to="Slice, Concat")
+def roll(node: Node, emit: AscendEmitter) -> Tensor:
+    """Roll(x | shifts, dims): elements that leave at one end enter at the other; without dims, of all as a vector."""
+    (x,) = node.take(1)
+    moves, axes = node.integers("shifts"), [place(x, axis) for axis in node.integers("dims")]
+    if len(moves) != (len(axes) or 1):
+        raise Unsupported(f"shifts {moves} do not fit dims {axes}")
+    shifts = [emit.constant([move]) for move in moves]
+    if axes:
+        return reordering.rolled(emit, x, shifts, axes)
+    flat = reordering.rolled(emit, emit.op("Reshape", x, emit.constant([-1])), shifts, [0])
+    return emit.reshaped(flat, emit.shape_of(x), x.shape)
+
+
+@handles("ReverseSequence", to="ReverseSequence")
+def reverse_sequence(node: Node, emit: AscendEmitter) -> Tensor:
+    """ReverseSequence(x, seq_lengths | seq_dim, batch_dim): the first elements of each row from last to first."""
+    x, lengths = node.take(2)
+    time, batch = x.axis(node.integer("seq_dim")), x.axis(node.integer("batch_dim", 0))
+    return reordering.reverse_sequence(emit, x, lengths, batch=batch, time=time)
+
+
+@handles("SpaceToDepth", "DepthToSpace", to="Reshape, Transpose")
+def space_to_depth(node: Node, emit: AscendEmitter) -> Tensor:
+    """SpaceToDepth(x | block_size, data_format), DepthToSpace(x | block_size, mode, data_format)."""
+    (x,) = node.take(1)
+    layout = str(node.attributes.get("data_format", "NHWC") or "NHWC")
+    if layout not in ("NHWC", "NCHW"):
+        raise Unsupported(f"data_format {layout} is neither NHWC nor NCHW")
+    size, is_last = node.integer("block_size"), layout == "NHWC"
+    if node.op_type == "SpaceToDepth":
+        return blocks.space_to_depth(emit, x, size, channels_last=is_last)
+    mode = str(node.attributes.get("mode", "DCR") or "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise Unsupported(f"mode {mode} is neither DCR nor CRD")
+    return blocks.depth_to_space(emit, x, size, channels_last=is_last, depth_first=mode == "CRD")
+
+
+@handles("BatchToSpaceND", to="Reshape, Transpose, Slice", notes="block_shape is a constant")
+def batch_to_space(node: Node, emit: AscendEmitter) -> Tensor:
+    """BatchToSpaceND(x, block_shape, crops)."""
+    x, sizes, crops = node.take(3)
+    wide = emit.cast(crops, TensorProto.INT64)
+    ends = tuple(emit.op("Gather", wide, emit.constant(k), axis=1) for k in (0, 1))
+    return blocks.batch_to_space(emit, x, sizes.integers("block_shape"), (ends[0], ends[1]))
+
+
+@handles("SpaceToBatchND", to="Pad, Reshape, Transpose", notes="block_shape is a constant")
+def space_to_batch(node: Node, emit: AscendEmitter) -> Tensor:
+    """SpaceToBatchND(x, block_shape, paddings)."""
+    x, sizes, paddings = node.take(3)
+    given = sizes.integers("block_shape")
+    border = emit.op("Transpose", emit.cast(paddings, TensorProto.INT64), perm=[1, 0])
+    axes = emit.constant([*range(1, len(given) + 1)])
+    padded = emit.op("Pad", x, emit.op("Reshape", border, emit.constant([-1])), emit.like(0, x), axes)
+    return blocks.space_to_batch(emit, padded, given)

@@ -8,7 +8,12 @@ from onnx_sparse.converters.ascend.compositions import rms_normalized, rotated_b
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
-from onnx_sparse.converters.ascend.quantization import dequantization_scale, dynamic_symmetric, integer_matmul
+from onnx_sparse.converters.ascend.quantization import (
+    dequantization_scale,
+    dynamic_symmetric,
+    float_bits,
+    integer_matmul,
+)
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 
@@ -60,6 +65,17 @@ def dynamic_quant(node: Node, emit: AscendEmitter) -> Results:
     if smooth is not None:
         wide = emit.op("Mul", wide, emit.cast(smooth, TensorProto.FLOAT))
     return dynamic_symmetric(emit, wide)
+
+
+@handles("TransQuantParamV2", to="LessOrEqual, Gather, Div, Add", notes="without an offset, round_mode 0")
+def trans_quant_param(node: Node, emit: AscendEmitter) -> Tensor:
+    """TransQuantParamV2(scale, offset | round_mode): the upper 19 bits of a float32 scale as int64, and bit 46."""
+    (scale,), (offset,) = node.optional(1, 2)
+    if offset is not None or node.integer("round_mode", 0):
+        raise Unsupported("an offset, or a round_mode other than 0")
+    bits = float_bits(emit, scale)
+    upper = emit.op("Sub", bits, emit.op("Mod", bits, emit.constant(2**13)))
+    return emit.op("Add", upper, emit.constant(2**46))
 
 
 @handles("QuantBatchMatmulV3", to="MatMul, Add, Mul", notes="int8 to float16, bfloat16 or int32, without an offset")

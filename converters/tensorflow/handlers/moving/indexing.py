@@ -10,7 +10,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.lowering import partitioning, reordering, slicing
+from onnx_sparse.converters.writing.lowering import partitioning, ranges, reordering, slicing
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 
 _EVERY = ("every type",)
@@ -158,11 +158,4 @@ def number_range(node: Node, emit: Emitter) -> Tensor:
 @handles("LinSpace", inputs=("start", "stop", "num"), to="Range", dtypes=("float", "double", "float16", "bfloat16"))
 def linear_space(node: Node, emit: Emitter) -> Tensor:
     """So many numbers from one to another, at equal distances; the last is exact."""
-    start, stop = node["start"], node["stop"]
-    count = emit.int64(node["num"])
-    numbers = emit.op("Range", emit.constant(0), emit.scalar(count), emit.constant(1))
-    steps = emit.op("Max", emit.op("Sub", count, emit.constant(1)), emit.constant(1))
-    step = emit.op("Div", emit.op("Sub", stop, start), emit.cast(steps, start.dtype))
-    values = emit.op("Add", start, emit.op("Mul", emit.cast(numbers, start.dtype), step))
-    is_last = emit.op("And", emit.op("Equal", numbers, steps), emit.op("Greater", count, emit.constant(1)))
-    return emit.op("Where", is_last, stop, values)
+    return ranges.linear_space(emit, node["start"], node["stop"], node["num"])

@@ -12,8 +12,8 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import one_for_each, positions, sparse_rank, valid_indices
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import uniqueness
 from onnx_sparse.converters.writing.partitions import of_rowids
-from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, SIGNED_INTEGERS, UNSIGNED_INTEGERS, dtype_name
 
 _END = np.iinfo(np.int64).max
 
@@ -26,11 +26,7 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     dtype = int(node.attributes.get("out_idx", TensorProto.INT32))
     along = node["axis"].integers("axis") if "axis" in node.inputs else []
     axis = x.axis(along[0]) if along else 0
-    compared = _comparable(x, emit)
-    if x.rank > 1:
-        compared = _as_rows(compared, x.rank, axis, emit)
-    y, first, places, counts = _different(compared, emit, is_sorted=False, axis=0 if x.rank > 1 else None)
-    y = emit.op("Gather", x, first, axis=axis) if x.rank > 1 or x.dtype in FLOATS else emit.cast(y, x.dtype)
+    y, places, counts = uniqueness.unique(emit, x, axis)
     results = (y, emit.cast(places, dtype), emit.cast(counts, dtype))
     return results if "Counts" in node.op_type else results[:2]
 
@@ -45,7 +41,7 @@ def list_difference(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
         places = np.flatnonzero(~np.isin(x.value, y.value))
         return emit.constant(x.value[places], x.dtype), emit.constant(places, node.dtypes[1])
     both = emit.op("Concat", y, x, axis=0)
-    _, first, codes, _ = _different(_comparable(both, emit), emit, is_sorted=False)
+    _, first, codes, _ = uniqueness.different(emit, uniqueness.comparable(emit, both), is_sorted=False)
     count = emit.size(y, 0)
     own = emit.op("Slice", codes, count, emit.constant([_END]), emit.constant([0]), shape=x.shape)
     is_new = emit.op("GreaterOrEqual", emit.op("Gather", first, own), count)
@@ -53,45 +49,6 @@ def list_difference(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     if x.dtype == TensorProto.BFLOAT16:  # whose rows a rule might take by Compress, which ONNX Runtime lacks
         x = emit.cast(x, TensorProto.FLOAT)
     return emit.cast(emit.op("Gather", x, kept), node.dtypes[0]), emit.cast(kept, node.dtypes[1])
-
-
-def _as_rows(x: Tensor, rank: int, axis: int, emit: Emitter) -> Tensor:
-    """Each slice as a row, with an element more: a slice of nothing is one, too, but not to ONNX Runtime."""
-    turned = emit.op("Transpose", x, perm=[axis, *(k for k in range(rank) if k != axis)]) if axis else x
-    sizes = emit.shape_of(turned)
-    inner = emit.op("Slice", sizes, emit.constant([1]), emit.constant([rank]))
-    count, width = emit.size(x, axis), emit.op("ReduceProd", inner, emit.constant([0]), keepdims=1)
-    rows = emit.op("Reshape", turned, emit.op("Concat", count, width, axis=0), allowzero=1)
-    more = emit.op("Concat", count, emit.constant([1]), axis=0)
-    equal = emit.op("Expand", emit.constant("" if x.dtype == TensorProto.STRING else 0, x.dtype), more)
-    return emit.op("Concat", rows, equal, axis=1)
-
-
-def _different(x: Tensor, emit: Emitter, *, is_sorted: bool, axis: int | None = None) -> tuple[Tensor, ...]:
-    """The different elements or slices, where each occurs first, which each is, and how often it occurs."""
-    return emit.node("Unique", [x], [x.dtype, *[TensorProto.INT64] * 3], sorted=int(is_sorted), axis=axis)
-
-
-def _comparable(x: Tensor, emit: Emitter) -> Tensor:
-    """The elements in a type that ONNX Runtime's Unique compares as TensorFlow does, one to one."""
-    if x.dtype in (*SIGNED_INTEGERS, *UNSIGNED_INTEGERS, TensorProto.BOOL):
-        return emit.cast(x, TensorProto.INT64)
-    if x.dtype not in (*FLOATS, TensorProto.STRING):
-        raise Unsupported(f"ONNX Runtime does not compare {dtype_name(x.dtype)}")
-    if x.dtype == TensorProto.STRING:
-        return x
-    # Numbers are numbered. NaN, which has no place in an order, differs from all, also from itself.
-    flat = emit.op("Reshape", emit.cast(x, TensorProto.FLOAT) if x.dtype in HALF_FLOATS else x, emit.constant([-1]))
-    if x.dtype in HALF_FLOATS:  # whose zeros TensorFlow tells apart by their sign
-        zero, no_half = emit.like(0, flat), emit.like(float(np.finfo(np.float32).max), flat)
-        is_negative = emit.op("Less", emit.op("Reciprocal", flat), zero)
-        flat = emit.op("Where", emit.op("And", emit.op("Equal", flat, zero), is_negative), no_half, flat)
-    is_number = emit.op("Equal", flat, flat)
-    numbers = emit.op("Where", is_number, flat, emit.like(0, flat))
-    _, _, code, _ = _different(numbers, emit, is_sorted=False)
-    count = emit.op("Squeeze", emit.shape_of(flat), emit.constant([0]))
-    others = emit.op("Range", count, emit.op("Add", count, count), emit.constant(1))
-    return emit.op("Reshape", emit.op("Where", is_number, code, others), emit.shape_of(x), allowzero=1)
 
 
 _SPARSE_1, _SPARSE_2 = (tuple(f"set{k}_{part}" for part in ("indices", "values", "shape")) for k in (1, 2))
@@ -150,7 +107,7 @@ def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def set_size(node: Node, emit: Emitter) -> Tensor:
     """The number of different values in each row."""
     sets = _entries(node, ("set_indices", "set_values", "set_shape"), emit)
-    different, _, code, _ = _different(_comparable(sets.values, emit), emit, is_sorted=True)
+    different, _, code, _ = uniqueness.different(emit, uniqueness.comparable(emit, sets.values), is_sorted=True)
     elements, codes = _members(sets, code, different, emit)
     rows = of_rowids(emit.op("Div", elements, codes), _count(sets, emit), emit)
     return emit.cast(emit.op("Reshape", rows.lengths, sets.sizes, allowzero=1), TensorProto.INT32)
@@ -160,7 +117,7 @@ def _combined(node: Node, first: _Sets, second: _Sets, emit: Emitter) -> tuple[T
     """The sparse tensor of the results; the values of each set are sorted."""
     values = emit.op("Concat", first.values, second.values, axis=0)
     # Sets are compared by the numbers of their values, in the order of the values.
-    different, _, code, _ = _different(_comparable(values, emit), emit, is_sorted=True)
+    different, _, code, _ = uniqueness.different(emit, uniqueness.comparable(emit, values), is_sorted=True)
     past = emit.shape_of(first.values)
     codes_of = (
         emit.op("Slice", code, emit.constant([0]), past),
@@ -174,7 +131,7 @@ def _combined(node: Node, first: _Sets, second: _Sets, emit: Emitter) -> tuple[T
         raise Unsupported(f"the set operation {operation!r} is not known")
     # What is in both occurs twice; what is listed twice for that reason cannot be left if it occurs only once.
     listed = {"a-b": [ours, theirs, theirs], "b-a": [ours, ours, theirs]}.get(operation, [ours, theirs])
-    left, _, _, counts = _different(emit.op("Concat", *listed, axis=0), emit, is_sorted=True)
+    left, _, _, counts = uniqueness.different(emit, emit.op("Concat", *listed, axis=0), is_sorted=True)
     if operation != "union":
         times = emit.constant(2 if operation == "intersection" else 1)
         left = emit.op("Compress", left, emit.op("Equal", counts, times), axis=0)
@@ -194,7 +151,7 @@ def _members(sets: _Sets, code: Tensor, different: Tensor, emit: Emitter) -> tup
     """The different elements of all sets, each as the number of its set times the number of codes, plus its code."""
     codes = emit.op("Max", emit.shape_of(different), emit.constant([1]))
     numbered = emit.op("Add", emit.op("Mul", sets.place, codes), code)
-    return _different(numbered, emit, is_sorted=True)[0], codes
+    return uniqueness.different(emit, numbered, is_sorted=True)[0], codes
 
 
 def _count(sets: _Sets, emit: Emitter) -> Tensor:

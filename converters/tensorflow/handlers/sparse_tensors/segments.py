@@ -15,6 +15,8 @@ _UNSORTED = ("data", "segment_ids", "num_segments")
 _NAN_NOTES = "NaN propagates; in TensorFlow that depends on its position in the segment"
 _INPUTS = ("data", "indices", "segment_ids")
 _IGNORED = ("sparse_gradient",)
+_SPARSE = {f"SparseSegment{kind}": f"EmbeddingSegments{kind}" for kind in ("Sum", "Mean", "SqrtN")}
+_SIZED = {f"{op_type}WithNumSegments": target for op_type, target in _SPARSE.items()}
 _SIZED_NOTES = "entries of segments >= num_segments are dropped; TensorFlow raises"
 
 
@@ -32,7 +34,10 @@ def reduce_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op(node.op_type, {**node.inputs, "segment_ids": wide}, attributes)
 
 
-def _reduce_by_segment(op_type: str, node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+@handles(*_SPARSE, inputs=_INPUTS, to=_SPARSE, ignored=_IGNORED)
+@handles(*_SIZED, inputs=(*_INPUTS, "num_segments"), to=_SIZED, differs=_SIZED_NOTES, ignored=_IGNORED)
+def reduce_rows_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Rows that are looked up, unweighted; empty segments are 0."""
     names = [name for name in ("indices", "segment_ids", "num_segments") if name in node.inputs]
     # TensorFlow has one type per index input, the domain one for all. int64 holds every int32. If both ids are int32
     # they stay so, whatever the type of num_segments: casting a scalar is free, casting all the ids is not.
@@ -40,43 +45,5 @@ def _reduce_by_segment(op_type: str, node: Node, emit: Emitter) -> tuple[Tensor,
     dtype = TensorProto.INT32 if ids == {TensorProto.INT32} else TensorProto.INT64
     index = {name: emit.cast(node[name], dtype) for name in names}
     index.setdefault("num_segments", number_of_segments(index["segment_ids"], emit))
+    op_type = {**_SPARSE, **_SIZED}[node.op_type]
     return emit.domain_op(op_type, {"emb_table": node["data"], **index})
-
-
-@handles("SparseSegmentSum", inputs=_INPUTS, to="EmbeddingSegmentsSum", ignored=_IGNORED)
-@handles(
-    "SparseSegmentSumWithNumSegments",
-    inputs=(*_INPUTS, "num_segments"),
-    to="EmbeddingSegmentsSum",
-    differs=_SIZED_NOTES,
-    ignored=_IGNORED,
-)
-def sparse_segment_sum(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Unweighted, empty segments are 0."""
-    return _reduce_by_segment("EmbeddingSegmentsSum", node, emit)
-
-
-@handles("SparseSegmentMean", inputs=_INPUTS, to="EmbeddingSegmentsMean", ignored=_IGNORED)
-@handles(
-    "SparseSegmentMeanWithNumSegments",
-    inputs=(*_INPUTS, "num_segments"),
-    to="EmbeddingSegmentsMean",
-    differs=_SIZED_NOTES,
-    ignored=_IGNORED,
-)
-def sparse_segment_mean(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Unweighted, empty segments are 0."""
-    return _reduce_by_segment("EmbeddingSegmentsMean", node, emit)
-
-
-@handles("SparseSegmentSqrtN", inputs=_INPUTS, to="EmbeddingSegmentsSqrtN", ignored=_IGNORED)
-@handles(
-    "SparseSegmentSqrtNWithNumSegments",
-    inputs=(*_INPUTS, "num_segments"),
-    to="EmbeddingSegmentsSqrtN",
-    differs=_SIZED_NOTES,
-    ignored=_IGNORED,
-)
-def sparse_segment_sqrt_n(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """Unweighted, empty segments are 0."""
-    return _reduce_by_segment("EmbeddingSegmentsSqrtN", node, emit)

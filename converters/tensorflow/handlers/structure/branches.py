@@ -12,19 +12,20 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import Value
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 
-def _names(node: Any) -> list[str]:
+def _names(node: NodeDef) -> list[str]:
     """The functions of the branches."""
     if node.op in ("If", "StatelessIf"):
         return [node.attr[name].func.name for name in ("else_branch", "then_branch")]
     return [function.name for function in node.attr["branches"].list.func]
 
 
-def _branches(context: Context, scope: Scope, node: Any) -> list[Scope]:
+def _branches(context: Context, scope: Scope, node: NodeDef) -> list[Scope]:
     """The scopes of the branches; their arguments are tensors of the caller."""
     key = (id(scope), node.name)
     if key not in context.branches:
@@ -36,7 +37,7 @@ def _branches(context: Context, scope: Scope, node: Any) -> list[Scope]:
     return context.branches[key]
 
 
-def _reads(context: Context, scope: Scope, node: Any) -> list[Any]:
+def _reads(context: Context, scope: Scope, node: NodeDef) -> list[Any]:
     """The condition, and what the branches read from outside."""
     found = [scope.origins(node)[0]]
     for branch in _branches(context, scope, node):
@@ -73,7 +74,7 @@ def outer_origins(context: Context, scope: Scope, wanted: Sequence[Any]) -> list
     reads=_reads,
     ignored=("then_branch", "else_branch", "branches", "output_shapes"),  # which scopes read
 )
-def branch(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def branch(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """An If, or for several branches, an If in an If."""
     emit: InferringEmitter = scope.frame.emit
     (condition,) = context.tensors(scope.origins(node)[:1])

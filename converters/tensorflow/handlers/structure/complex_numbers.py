@@ -12,6 +12,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.writing.emitter import Emitter
 
 #: The types of the parts, as TensorFlow counts types.
@@ -29,12 +30,12 @@ Pair = tuple[Tensor, Tensor]
 Convert = Callable[[Any, Sequence[Tensor]], tuple[Tensor, ...]]
 
 
-def is_complex(node: Any) -> bool:
+def is_complex(node: NodeDef) -> bool:
     """Whether a node has complex numbers."""
     return any(number in COMPLEX for attribute in node.attr.values() for number in _types(attribute))
 
 
-def complex_results(node: Any, values: Sequence[Value], convert: Convert, emit: Emitter) -> tuple[Value, ...]:
+def complex_results(node: NodeDef, values: Sequence[Value], convert: Convert, emit: Emitter) -> tuple[Value, ...]:
     """The results of a node of complex numbers.
 
     Args:
@@ -50,7 +51,7 @@ def complex_results(node: Any, values: Sequence[Value], convert: Convert, emit: 
         return (_joined(_ARITHMETIC[node.op](node, [_split(value, emit) for value in values], emit), emit),)
     if node.op not in _OF_EACH_PART:
         raise Unsupported("it is not converted for complex numbers")
-    real = type(node)()
+    real: Any = type(node)()
     real.CopyFrom(node)
     for attribute in real.attr.values():
         if attribute.type in _REAL:
@@ -93,25 +94,25 @@ def _multiplied(op_type: str, one: Pair, other: Pair, emit: Emitter) -> Pair:
     return real, emit.op("Add", emit.op(op_type, a, d), emit.op(op_type, b, c))
 
 
-def _product(node: Any, given: Sequence[Pair], emit: Emitter) -> Pair:
+def _product(node: NodeDef, given: Sequence[Pair], emit: Emitter) -> Pair:
     return _multiplied("Mul", given[0], given[-1], emit)
 
 
-def _exponential(node: Any, given: Sequence[Pair], emit: Emitter) -> Pair:
+def _exponential(node: NodeDef, given: Sequence[Pair], emit: Emitter) -> Pair:
     real, angle = given[0]
     size = emit.op("Exp", real)
     one, other = (emit.op("Mul", size, emit.op(op_type, angle)) for op_type in ("Cos", "Sin"))
     return one, other
 
 
-def _quotient(node: Any, given: Sequence[Pair], emit: Emitter) -> Pair:
+def _quotient(node: NodeDef, given: Sequence[Pair], emit: Emitter) -> Pair:
     (c, d) = given[1]
     real, imaginary = _multiplied("Mul", given[0], (c, emit.op("Neg", d)), emit)
     size = emit.op("Add", emit.op("Mul", c, c), emit.op("Mul", d, d))
     return emit.op("Div", real, size), emit.op("Div", imaginary, size)
 
 
-def _matrix_product(node: Any, given: Sequence[Pair], emit: Emitter) -> Pair:
+def _matrix_product(node: NodeDef, given: Sequence[Pair], emit: Emitter) -> Pair:
     turned = []
     for pair, names in zip(given, (("transpose_a", "adj_x"), ("transpose_b", "adj_y")), strict=True):
         transposed, adjoint = (name in node.attr and node.attr[name].b for name in names)

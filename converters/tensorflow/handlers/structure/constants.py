@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
@@ -14,6 +12,7 @@ from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type, type_name
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
@@ -24,7 +23,7 @@ _UNNAMED = 64
 
 
 @structure("Const")
-def const(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def const(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """A constant of the model."""
     proto = node.attr["value"].tensor
     if node.attr["dtype"].type != proto.dtype:
@@ -39,7 +38,7 @@ def const(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 
 
 @structure("Placeholder", "PlaceholderV2", ignored=("shape",))
-def placeholder(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def placeholder(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """What must be fed, and is not."""
     raise Unsupported("the model needs every input; this one was omitted")
 
@@ -49,13 +48,13 @@ def placeholder(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     *("MutableDenseHashTableV2", "AnonymousHashTable", "AnonymousMutableHashTable"),
     ignored=("shape", "value_shape", "initial_num_buckets", "max_load_factor"),  # the values say their shapes
 )
-def resource(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def resource(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """A variable or a lookup table, by the node that makes it."""
     return (Resource(scope, node),)
 
 
 @structure("VariableV2", "Variable", ignored=("shape",))
-def variable(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def variable(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The value of a variable of TensorFlow 1."""
     change = context.variables.changed_by(Origin(scope, node.name, 0))
     if change is not None:
@@ -64,7 +63,7 @@ def variable(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 
 
 @structure("ReadVariableOp")
-def read_variable(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def read_variable(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The value of a variable."""
     (handle,) = context.values(scope.origins(node))
     value = context.variables.at(scope, node, handle)
@@ -74,7 +73,7 @@ def read_variable(context: Context, scope: Scope, node: Any) -> tuple[Value, ...
 
 
 @structure("VariableShape")
-def variable_shape(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def variable_shape(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The shape of a variable."""
     (handle,) = context.values(scope.origins(node))
     dtype = Attributes(operators()[node.op], node.attr)["out_type"]
@@ -83,7 +82,7 @@ def variable_shape(context: Context, scope: Scope, node: Any) -> tuple[Value, ..
 
 
 @structure("ResourceGather", ignored=("validate_indices",))
-def resource_gather(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def resource_gather(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """Rows of a variable."""
     handle, indices = context.values(scope.origins(node))
     batch = int(Attributes(operators()[node.op], node.attr)["batch_dims"])
@@ -93,7 +92,7 @@ def resource_gather(context: Context, scope: Scope, node: Any) -> tuple[Value, .
 
 
 @structure("ResourceGatherNd")
-def resource_gather_nd(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def resource_gather_nd(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """Elements or slices of a variable, by their coordinates."""
     handle, indices = context.values(scope.origins(node))
     if not isinstance(indices, Tensor):

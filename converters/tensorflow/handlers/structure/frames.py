@@ -21,16 +21,18 @@ from onnx_sparse.converters.tensorflow.handlers.structure.branches import (
     truth,
     written_if,
 )
-from onnx_sparse.converters.tensorflow.handlers.structure.loops import Source, converted_loop
+from onnx_sparse.converters.tensorflow.handlers.structure.loop_sources import Source
+from onnx_sparse.converters.tensorflow.handlers.structure.loops import converted_loop
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.values import Value
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope, parts_of
 
 _SWITCHES = ("Switch", "RefSwitch")
 _ENTERS = ("Enter", "RefEnter")
 
 
-def _data(node: Any) -> list[str]:
+def _data(node: NodeDef) -> list[str]:
     return [name for name in node.input if not name.startswith("^")]
 
 
@@ -47,7 +49,7 @@ def _maker(scope: Scope, tensor: str) -> Any:
     return None if is_argument else _node(scope, tensor)
 
 
-def _is_of_loop(scope: Scope, node: Any) -> bool:
+def _is_of_loop(scope: Scope, node: NodeDef) -> bool:
     """Whether a Switch or Merge passes on a variable of a loop."""
     kind = "LoopCond" if node.op in _SWITCHES else "NextIteration"
     makers = (_maker(scope, tensor) for tensor in _data(node))
@@ -142,7 +144,7 @@ def _reads(context: Context, scope: Scope, merge: Any) -> list[Any]:
 
 
 @structure("Merge", "RefMerge", reads=_reads)
-def merge_branches(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def merge_branches(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """An If: what the branch that is computed makes, and the number of the input that this is."""
     emit = scope.frame.emit
     predicate, sides, parts = _branches(context, scope, node)
@@ -231,7 +233,7 @@ def _initial(context: Context, scope: Scope, end: Any) -> list[Any]:
 
 
 @structure("Exit", "RefExit", reads=_initial)
-def leave(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def leave(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """A Loop. It takes one variable out of it."""
     cycle, number = _cycle(scope, node)
     key = (id(scope), cycle.name)

@@ -17,6 +17,7 @@ from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, RaggedRows, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
@@ -30,7 +31,7 @@ _Convert = Callable[[list[Any], Attributes, int, InferringEmitter], Value]
 def _list(op_type: str) -> Callable[[_Convert], _Convert]:
     def register(function: _Convert) -> _Convert:
         @structure(op_type)
-        def convert(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+        def convert(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
             values = _inputs(context, scope, node)
             emit = scope.frame.emit
             emit.begin(f"{scope.name}{node.name}")
@@ -46,7 +47,7 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
     return register
 
 
-def _inputs(context: Context, scope: Scope, node: Any) -> list[Any]:
+def _inputs(context: Context, scope: Scope, node: NodeDef) -> list[Any]:
     """The inputs of a node: lists and handles where its operator takes these, and tensors elsewhere."""
     values = context.values(scope.origins(node))
     kinds: dict[str, Any] = {"input_handle": ListOfTensors, "flow_in": ListOfTensors, "handle": Resource}
@@ -195,7 +196,7 @@ def push_back(values: list[Any], attributes: Attributes, dtype: int, emit: Infer
 
 
 @structure("TensorListConcat", "TensorListConcatV2")
-def concatenated(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def concatenated(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The elements one after the other, and how many rows each has."""
     given, *_ = context.values(scope.origins(node))
     emit = scope.frame.emit
@@ -213,7 +214,7 @@ def concatenated(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]
     return emit.op("Reshape", rows, target, allowzero=1, shape=shape), emit.op("Expand", length, count)
 
 
-def only_concatenated(scope: Scope, node: Any, position: int) -> bool:
+def only_concatenated(scope: Scope, node: NodeDef, position: int) -> bool:
     """Whether an output of a node is a list that is read to be concatenated only: its elements may differ in length."""
     readers = []
     for other in scope.nodes.values():
@@ -225,7 +226,7 @@ def only_concatenated(scope: Scope, node: Any, position: int) -> bool:
 
 
 @structure("TensorListLength")
-def length(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def length(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The number of elements."""
     (given,) = _inputs(context, scope, node)
     return (scope.frame.emit.cast(given.size, TensorProto.INT32),)
@@ -235,7 +236,7 @@ def length(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
     "TensorArrayV3",  # an array that does not keep its elements refuses what is read twice
     ignored=("clear_after_read", "dynamic_size", "identical_element_shapes"),  # who writes to it reads dynamic_size
 )
-def array(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def array(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """A list of TensorFlow 1. What orders the effects on it, its flow, is the list here."""
     (size,) = context.tensors(scope.origins(node))
     emit = scope.frame.emit
@@ -252,7 +253,7 @@ def _array_of(values: list[Any]) -> tuple[ListOfTensors, bool]:
 
 
 @structure("TensorArrayWriteV3")
-def array_write(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def array_write(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The list with another element."""
     values = _inputs(context, scope, node)
     given, grows = _array_of(values)
@@ -261,7 +262,7 @@ def array_write(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 
 
 @structure("TensorArrayReadV3", "TensorArrayGatherV3")
-def array_read(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def array_read(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """One element, or some of them as a tensor."""
     values = _inputs(context, scope, node)
     given, _ = _array_of(values)
@@ -273,7 +274,7 @@ def array_read(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 
 
 @structure("TensorArrayScatterV3")
-def array_scatter(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def array_scatter(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The list with the slices of a tensor at some positions."""
     values = _inputs(context, scope, node)
     given, grows = _array_of(values)
@@ -294,7 +295,7 @@ def array_scatter(context: Context, scope: Scope, node: Any) -> tuple[Value, ...
 
 
 @structure("TensorArraySizeV3")
-def array_size(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def array_size(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The number of elements."""
     given, _ = _array_of(_inputs(context, scope, node))
     return (scope.frame.emit.cast(given.size, TensorProto.INT32),)

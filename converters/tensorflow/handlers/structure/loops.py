@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,203 +14,58 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.handlers.structure.branches import common_shape, truth
 from onnx_sparse.converters.tensorflow.handlers.structure.lists import (
-    WRITES,
     known_shape,
     only_concatenated,
     rows_of,
     written,
     zeros,
 )
+from onnx_sparse.converters.tensorflow.handlers.structure.loop_examination import Body, Scan, examine
+from onnx_sparse.converters.tensorflow.handlers.structure.loop_sources import (
+    Functions,
+    Source,
+    live_variables,
+    read_before,
+)
 from onnx_sparse.converters.tensorflow.handlers.structure.ragged_rows import Appended
 from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.effects import changes
-from onnx_sparse.converters.tensorflow.reading.scopes import COPIES, Origin, Scope, parts_of
-from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of, shape_of
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
+from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _LAST = np.iinfo(np.int64).max
+
 #: How often shapes of a loop's variables are found to be more general than thought.
 _MOST_ATTEMPTS = 8
 
 
-class _Variable:
-    """Stands for a variable of a loop while it is examined."""
-
-
-@dataclass(frozen=True)
-class _Scan:
-    """A list of which each round writes one element.
-
-    Attributes:
-        place: The position that each round writes; None where it is the number of the round.
-        grows: Whether more rounds than it has elements make it longer.
-    """
-
-    place: Value | None
-    grows: bool
-
-
-@dataclass
-class _Body:
-    """What a round of a loop does with its variables, found without converting it.
-
-    Attributes:
-        variables: What stands for each variable.
-        results: The origins of the variables after a round.
-        constants: The variables that no round changes.
-        scanned: The lists of which each round writes one element, by variable.
-        appended: The lists of ragged tensors to which each round appends one.
-    """
-
-    variables: list[_Variable]
-    results: list[Any]
-    constants: frozenset[int] = frozenset()
-    scanned: Mapping[int, _Scan] = field(default_factory=dict)
-    appended: Sequence[int] = ()
-
-
-class Source(ABC):
-    """A loop in TensorFlow's graph: its condition and its body, which are read anew for each use.
-
-    Attributes:
-        scope: The scope in which the loop stands.
-        name: Its name.
-    """
-
-    def __init__(self, scope: Scope, name: str) -> None:
-        self.scope = scope
-        self.name = name
-
-    @abstractmethod
-    def body(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
-        """The origins of the variables after a round.
-
-        Args:
-            context: The conversion.
-            variables: What stands for the variables before it.
-            prefix: What the names of the nodes begin with.
-            frame: Where these are converted to.
-        """
-
-    @abstractmethod
-    def condition(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> Any:
-        """The origin of whether there is another round; see `body`."""
-
-
-class _Functions(Source):
-    """A loop as a node with two functions.
-
-    Args:
-        scope: The scope of the node.
-        node: The node.
-        live: Which of its variables there are; all when omitted. The others have no values.
-    """
-
-    def __init__(self, scope: Scope, node: Any, live: Sequence[int] | None = None) -> None:
-        super().__init__(scope, f"{scope.name}{node.name}")
-        self._node = node
-        self.count = len(scope.origins(node))
-        self._live = range(self.count) if live is None else live
-
-    def body(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
-        """See `Source`."""
-        results = self._called("body", context, variables, prefix, frame)
-        if len(results) != self.count:
-            raise Unsupported(f"its body returns {len(results)} of {self.count} variables")
-        return [results[k] for k in self._live]
-
-    def condition(self, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> Any:
-        """See `Source`."""
-        results = self._called("cond", context, variables, prefix, frame)
-        if len(results) != 1:
-            raise Unsupported("its condition returns not one tensor")
-        return results[0]
-
-    def _called(self, which: str, context: Context, variables: Sequence[Any], prefix: str, frame: Frame) -> list[Any]:
-        name = self._node.attr[which].func.name
-        given: list[Any] = [_Variable() for _ in range(self.count)]
-        for k, variable in zip(self._live, variables, strict=True):
-            given[k] = variable
-        return context.keep(self.scope.function(name, given, prefix, frame, self._node)).results()
-
-
-def _live_variables(context: Context, scope: Scope, node: Any) -> list[int]:
-    """The variables of a loop that its results which are read need, or its condition, through all rounds.
-
-    TensorFlow 1 adds a list of each intermediate value for gradients that a model does not compute.
-    """
-    key = id(scope), node.name
-    if key not in context.live:
-        source = _Functions(scope, node)
-        variables = [_Variable() for _ in range(source.count)]
-        results = source.body(context, variables, "", scope.frame.body())
-        test = source.condition(context, variables, "", scope.frame.body())
-        live, wanted = {*_read_results(context, scope, node)}, [test]
-        wanted += [results[k] for k in live]
-        while wanted:
-            readers = _readers(context, wanted)
-            reached = {k for k, variable in enumerate(variables) if id(variable) in readers or variable in wanted}
-            wanted = [results[k] for k in reached - live]
-            live |= reached
-        context.live[key] = sorted(live)
-    return context.live[key]
-
-
-def _read_results(context: Context, scope: Scope, node: Any) -> set[int]:
-    """Which results of a node anything reads but copies that nothing reads."""
-    readers: dict[str, list[tuple[str, Any]]] = {}
-    for other in scope.nodes.values():
-        for tensor in other.input:
-            readers.setdefault(tensor.partition(":")[0], []).append((tensor, other))
-    ends = [*scope.returned]
-    if scope is context.model.graph:
-        ends += [port.tensor for port in context.model.outputs]
-    for tensor in ends:
-        readers.setdefault(tensor.partition(":")[0], []).append((tensor, None))
-
-    def is_read(reader: Any) -> bool:
-        if reader is None or reader.op not in COPIES:
-            return True
-        return any(is_read(after) for _, after in readers.get(reader.name, ()))
-
-    found = set()
-    for tensor, reader in readers.get(node.name, ()):
-        if is_read(reader):
-            _, output, index = parts_of(tensor)
-            found.add(scope.position(node, output, index))
-    return found
-
-
-def _read_before(context: Context, scope: Scope, node: Any) -> list[Any]:
-    origins = scope.origins(node)
-    return [origins[k] for k in _live_variables(context, scope, node)]
-
-
 @structure(
     *("While", "StatelessWhile"),
-    reads=_read_before,
+    reads=read_before,
     ignored=("cond", "body", "output_shapes", "parallel_iterations"),  # which scopes read; and how many at once
 )
-def loop(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def loop(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """A loop of two functions; variables that nothing needs leave it."""
     if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):
         raise Unsupported("it changes a variable or table, a state that is not converted")
-    live, declared = _live_variables(context, scope, node), _declared_shapes(node)
-    initial = context.values(_read_before(context, scope, node))
+    live, declared = live_variables(context, scope, node), _declared_shapes(node)
+    initial = context.values(read_before(context, scope, node))
     for place, (k, value) in enumerate(zip(live, initial, strict=True)):
         if isinstance(value, ListOfTensors) and value.rows is None and _differ_in_length(scope, node, k, value):
             initial[place] = ListOfRows(None, value.size)
     shapes = [declared[k] if k < len(declared) else None for k in live]
-    source = _Functions(scope, node, live)
+    source = Functions(scope, node, live)
     made: list[Value] = [Resource(scope, node)] * source.count  # of those that nothing reads
     for k, value in zip(live, converted_loop(context, source, initial, shapes), strict=True):
         made[k] = value
     return tuple(made)
 
 
-def _differ_in_length(scope: Scope, node: Any, k: int, value: ListOfTensors) -> bool:
+def _differ_in_length(scope: Scope, node: NodeDef, k: int, value: ListOfTensors) -> bool:
     """Whether the elements of a list that a loop writes may differ in length."""
     has_length = value.element_shape is not None and None not in value.element_shape[:1]
     return not has_length and only_concatenated(scope, node, k)
@@ -235,7 +89,7 @@ def converted_loop(
         Unsupported: It cannot be converted.
     """
     emit: InferringEmitter = source.scope.frame.emit
-    examined = _examined(context, source, initial)
+    examined = examine(context, source, initial)
     written_only = {*examined.constants, *examined.scanned, *examined.appended}
     changing = [k for k in range(len(initial)) if k not in written_only]
     initial = _with_element_shapes(context, source, initial, changing)
@@ -327,7 +181,7 @@ class _Round:
         context: Context,
         source: Source,
         initial: Sequence[Value],
-        examined: _Body,
+        examined: Body,
         changing: Sequence[int],
         starts: Sequence[Tensor],
         shapes: Sequence[Shape | None],
@@ -404,7 +258,7 @@ def _whole(value: Value, tensors: list[Tensor], emit: InferringEmitter, *, consu
     return tensors.pop(0)
 
 
-def _completed(value: ListOfTensors, rows: Tensor, scan: _Scan, emit: InferringEmitter) -> ListOfTensors:
+def _completed(value: ListOfTensors, rows: Tensor, scan: Scan, emit: InferringEmitter) -> ListOfTensors:
     """A list with the elements that rounds have written, and zeros elsewhere."""
     place = scan.place
     zero, one = emit.constant([0]), emit.constant([1])
@@ -436,108 +290,7 @@ def _completed(value: ListOfTensors, rows: Tensor, scan: _Scan, emit: InferringE
     return ListOfTensors(padded, length, rows.dtype, shape)
 
 
-def _examined(context: Context, source: Source, initial: Sequence[Value]) -> _Body:
-    """What a round does with the variables."""
-    variables = [_Variable() for _ in initial]
-    results = source.body(context, variables, "", source.scope.frame.body())
-    if len(results) != len(variables):
-        raise Unsupported(f"its body returns {len(results)} of {len(variables)} variables")
-    test = source.condition(context, variables, "", source.scope.frame.body())
-    found = _Body(variables, results)
-    found.constants = frozenset(k for k, result in enumerate(results) if result is variables[k])
-    readers = _readers(context, [*results, test])
-    scanned: dict[int, _Scan] = {}
-    for k, result in enumerate(results):
-        if isinstance(result, Origin) and _is_written_once(found, k, initial, readers):
-            _, index, _, grows = written(result)
-            if _counts(found, index, initial):
-                scanned[k] = _Scan(None, grows)
-            elif not grows and (place := _constant(found, index, initial, context)) is not None:
-                scanned[k] = _Scan(place, grows)
-    found.scanned = {k: scan for k, scan in scanned.items() if not isinstance(initial[k], ListOfRows)}
-    found.appended = [k for k, scan in scanned.items() if isinstance(initial[k], ListOfRows) and scan.place is None]
-    return found
-
-
-def _is_written_once(body: _Body, k: int, initial: Sequence[Value], readers: Mapping[int, list[Any]]) -> bool:
-    """Whether a variable is a list of which each round writes one element, and reads none."""
-    value, result = initial[k], body.results[k]
-    write = result.scope.nodes[result.node]
-    if not isinstance(value, ListOfTensors | ListOfRows) or value.rows is not None or write.op not in WRITES:
-        return False
-    given = written(result)[0]
-    if given is not body.variables[k] or len(readers.get(id(given), [])) != 1:
-        return False
-    return body.results.count(result) == 1 and not readers.get(id(write))
-
-
-def _constant(body: _Body, index: Any, initial: Sequence[Value], context: Context) -> Value | None:
-    """A number that is the same in each round; None if it may change."""
-    place = next((j for j, variable in enumerate(body.variables) if variable is index), None)
-    if place is not None:
-        return initial[place] if place in body.constants else None
-    if isinstance(index, Origin) and index.scope.nodes[index.node].op == "Const":
-        proto = index.scope.nodes[index.node].attr["value"].tensor
-        return context.frame.emit.constant(np.array(array_of(proto)))
-    return None
-
-
-def _counts(body: _Body, index: Any, initial: Sequence[Value]) -> bool:
-    """Whether a number is that of the round: 0 in the first, and one more in each."""
-    place = next((j for j, variable in enumerate(body.variables) if variable is index), None)
-    start = initial[place] if place is not None else None
-    if (
-        place is None
-        or not isinstance(start, Tensor)
-        or start.value is None
-        or start.value.size != 1
-        or start.value.any()
-    ):
-        return False
-    after = body.results[place]
-    if not isinstance(after, Origin) or after.scope.nodes[after.node].op not in ("Add", "AddV2"):
-        return False
-    operands = after.scope.origins(after.scope.nodes[after.node])
-    others = [operand for operand in operands if operand is not index]
-    return len(operands) == 2 and len(others) == 1 and _is_one(others[0])
-
-
-def _is_one(origin: Any) -> bool:
-    if not isinstance(origin, Origin):
-        return False
-    node = origin.scope.nodes[origin.node]
-    if node.op != "Const":
-        return False
-    array = array_of(node.attr["value"].tensor)
-    return array.dtype.kind in "iu" and array.size == 1 and int(array.reshape(())) == 1
-
-
-def _readers(context: Context, results: Sequence[Any]) -> dict[int, list[Any]]:
-    """The nodes of a body that read each variable, and each node, by its identity."""
-    found: dict[int, list[Any]] = {}
-    seen: set[tuple[int, str]] = set()
-    waiting = [origin for origin in results if isinstance(origin, Origin)]
-    while waiting:
-        origin = waiting.pop()
-        key = (id(origin.scope), origin.node)
-        if key in seen:
-            continue
-        seen.add(key)
-        node = origin.scope.nodes[origin.node]
-        try:
-            read = context.read_by(origin.scope, node)
-        except Unsupported:  # which is recorded when the node is converted
-            continue
-        for before in read:
-            if isinstance(before, Origin):
-                found.setdefault(id(before.scope.nodes[before.node]), []).append(node)
-                waiting.append(before)
-            else:
-                found.setdefault(id(before), []).append(node)
-    return found
-
-
-def _declared_shapes(node: Any) -> list[Shape | None]:
+def _declared_shapes(node: NodeDef) -> list[Shape | None]:
     for name in ("output_shapes", "_output_shapes"):
         if name in node.attr and node.attr[name].list.shape:
             return [shape_of(shape) for shape in node.attr[name].list.shape]

@@ -15,6 +15,7 @@ from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, RaggedRows, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing.emitter import Emitter
@@ -24,7 +25,7 @@ VARIANT = NUMBERS["variant"]
 
 
 @structure("RaggedTensorToVariant")
-def to_variant(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def to_variant(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """A ragged tensor as one variant, or as a vector of its rows."""
     *splits, values = context.tensors(scope.origins(node))
     emit = scope.frame.emit
@@ -35,7 +36,7 @@ def to_variant(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 
 
 @structure("RaggedTensorFromVariant")
-def from_variant(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def from_variant(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The ragged or dense tensor that a variant is, or whose rows a vector of variants are."""
     (given,) = context.values(scope.origins(node))
     if not isinstance(given, RaggedRows):
@@ -50,12 +51,12 @@ def from_variant(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]
     return (*(emit.cast(splits, dtype) for splits in given.splits), given.values)
 
 
-def is_shape_of_variants(node: Any) -> bool:
+def is_shape_of_variants(node: NodeDef) -> bool:
     """Whether a node asks for the shape of variants."""
     return bool(node.op == "Shape" and node.attr["T"].type == VARIANT)
 
 
-def shape_of_variants(value: Value, node: Any, emit: Emitter) -> Tensor:
+def shape_of_variants(value: Value, node: NodeDef, emit: Emitter) -> Tensor:
     """The shape of a vector of variants: the number of rows."""
     if not isinstance(value, RaggedRows) or not value.is_vector:
         raise Unsupported("it takes what is no vector of variants of a ragged tensor")

@@ -5,8 +5,6 @@ Such a matrix is converted as its coordinates, values and shape. Batches of matr
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
@@ -17,6 +15,7 @@ from onnx_sparse.converters.tensorflow.handlers.sparse_tensors.arithmetic import
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import SparseMatrix, Value
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing import reads
@@ -24,7 +23,7 @@ from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 
 @structure("SparseTensorToCSRSparseMatrix")
-def from_sparse_tensor(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def from_sparse_tensor(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The coordinates, values and shape of a sparse tensor."""
     indices, values, shape = context.tensors(scope.origins(node))
     if shape.shape != (2,) and (indices.shape is None or indices.shape[-1] != 2):
@@ -33,21 +32,21 @@ def from_sparse_tensor(context: Context, scope: Scope, node: Any) -> tuple[Value
 
 
 @structure("CSRSparseMatrixToSparseTensor")
-def to_sparse_tensor(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def to_sparse_tensor(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The coordinates, values and shape."""
     matrix = _matrix(context.values(scope.origins(node))[0])
     return matrix.indices, matrix.values, matrix.shape
 
 
 @structure("CSRSparseMatrixToDense")
-def to_dense(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def to_dense(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """Zeros with the values at their coordinates."""
     emit = _begun(scope, node)
     return (_dense(_matrix(context.values(scope.origins(node))[0]), emit),)
 
 
 @structure("SparseMatrixMatMul")
-def mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def mat_mul(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The product of a sparse and a dense matrix."""
     emit = _begun(scope, node)
     a, b = context.values(scope.origins(node))
@@ -63,7 +62,7 @@ def mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
 
 
 @structure("SparseMatrixSparseMatMul")
-def sparse_mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def sparse_mat_mul(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The product of two sparse matrices, computed as a dense one; an entry may be 0, as in TensorFlow."""
     emit = _begun(scope, node)
     attributes = Attributes(operators()[node.op], node.attr)
@@ -78,7 +77,7 @@ def sparse_mat_mul(context: Context, scope: Scope, node: Any) -> tuple[Value, ..
     return (SparseMatrix(indices, emit.op("GatherND", made, indices), emit.shape_of(made)),)
 
 
-def _begun(scope: Scope, node: Any) -> InferringEmitter:
+def _begun(scope: Scope, node: NodeDef) -> InferringEmitter:
     emit: InferringEmitter = scope.frame.emit
     emit.begin(f"{scope.name}{node.name}")
     return emit

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -16,6 +15,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import structure
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering.fourier import real_of_half
@@ -28,7 +28,7 @@ def _complex(*op_types: str) -> Callable[[Function], Function]:
 
     def register(function: Function) -> Function:
         @structure(*op_types)
-        def convert(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+        def convert(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
             values = context.values(scope.origins(node))
             emit: InferringEmitter = scope.frame.emit
             emit.begin(f"{scope.name}{node.name}")
@@ -41,7 +41,7 @@ def _complex(*op_types: str) -> Callable[[Function], Function]:
 
 
 @_complex("Complex")
-def fromparts_of(real: Value, imaginary: Value, *, node: Any, emit: InferringEmitter) -> Value:
+def fromparts_of(real: Value, imaginary: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
     """The complex numbers of two tensors, real and imaginary parts."""
     real, imaginary = _tensor(real), _tensor(imaginary)
     shape = emit.op("Shape", emit.op("Add", real, imaginary))
@@ -51,20 +51,20 @@ def fromparts_of(real: Value, imaginary: Value, *, node: Any, emit: InferringEmi
 
 
 @_complex("Real", "Imag")
-def part(value: Value, *, node: Any, emit: InferringEmitter) -> Value:
+def part(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
     """The real or the imaginary part."""
     return emit.op("Gather", parts_of(value), emit.constant(int(node.op == "Imag")), axis=-1)
 
 
 @_complex("Conj")
-def conjugate(value: Value, *, node: Any, emit: InferringEmitter) -> Value:
+def conjugate(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
     """The conjugate complex numbers."""
     parts = parts_of(value)
     return ComplexTensor(emit.op("Mul", parts, emit.cast(emit.constant([1, -1]), parts.dtype)))
 
 
 @_complex("ComplexAbs")
-def absolute(value: Value, *, node: Any, emit: InferringEmitter) -> Value:
+def absolute(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
     """The absolute values."""
     parts = parts_of(value)
     total = emit.op("ReduceSum", emit.op("Mul", parts, parts), emit.constant([-1]), keepdims=0)
@@ -72,7 +72,7 @@ def absolute(value: Value, *, node: Any, emit: InferringEmitter) -> Value:
 
 
 @_complex("FFT", "FFT2D", "IFFT", "IFFT2D")
-def transform(value: Value, *, node: Any, emit: InferringEmitter) -> Value:
+def transform(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
     """A DFT along the last dimension, or the last two."""
     parts, count = parts_of(value), 2 if node.op.endswith("2D") else 1
     for axis in range(count):
@@ -81,7 +81,7 @@ def transform(value: Value, *, node: Any, emit: InferringEmitter) -> Value:
 
 
 @_complex("RFFT", "RFFT2D")
-def transform_of_real(value: Value, lengths: Value, *, node: Any, emit: InferringEmitter) -> Value:
+def transform_of_real(value: Value, lengths: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
     """The first half of a DFT of real numbers, along the last dimension or the last two."""
     x, sizes = _tensor(value), emit.int64(_tensor(lengths))
     parts = emit.op("Unsqueeze", x, emit.constant([-1]))
@@ -93,7 +93,7 @@ def transform_of_real(value: Value, lengths: Value, *, node: Any, emit: Inferrin
 
 
 @_complex("IRFFT", "IRFFT2D")
-def real_transform(value: Value, lengths: Value, *, node: Any, emit: InferringEmitter) -> Value:
+def real_transform(value: Value, lengths: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
     """The real numbers of the first half of their DFT, along the last dimension or the last two."""
     parts, sizes = parts_of(value), emit.int64(_tensor(lengths))
     rank, first = parts.rank, emit.constant([0])
@@ -106,12 +106,12 @@ def real_transform(value: Value, lengths: Value, *, node: Any, emit: InferringEm
     return emit.op("Squeeze", real_of_half(emit, batch, rank - 1, length), first)
 
 
-def is_complex_cast(node: Any) -> bool:
+def is_complex_cast(node: NodeDef) -> bool:
     """Whether a node casts from or to complex numbers."""
     return node.op == "Cast" and any(node.attr[name].type in COMPLEX for name in ("SrcT", "DstT"))
 
 
-def complex_cast(value: Value, node: Any, emit: InferringEmitter) -> Value:
+def complex_cast(value: Value, node: NodeDef, emit: InferringEmitter) -> Value:
     """Complex numbers of real or other complex ones, or the real parts of complex ones."""
     number = node.attr["DstT"].type
     if number not in COMPLEX:
@@ -130,7 +130,7 @@ def _transformed(
     parts: Tensor,
     axis: int,
     length: Tensor | None,
-    node: Any,
+    node: NodeDef,
     emit: InferringEmitter,
     *,
     onesided: int = 0,

@@ -17,6 +17,7 @@ from onnx_sparse.converters.tensorflow.importing.values import Resource, Table, 
 from onnx_sparse.converters.tensorflow.reading.effects import last_change
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 from onnx_sparse.files.guarded_files import read_file
@@ -33,7 +34,7 @@ _MOST_ASSET, _MOST_LINES = 1 << 30, 1 << 26
 
 
 @structure("LookupTableFindV2", "LookupTableFind")
-def lookup_table_find(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def lookup_table_find(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The value of each key."""
     handle, keys, default = context.values(scope.origins(node))
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
@@ -50,7 +51,7 @@ def lookup_table_find(context: Context, scope: Scope, node: Any) -> tuple[Value,
 
 
 @structure("LookupTableSizeV2", "LookupTableSize")
-def lookup_table_size(context: Context, scope: Scope, node: Any) -> tuple[Value, ...]:
+def lookup_table_size(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
     """The number of keys."""
     (handle,) = context.values(scope.origins(node))
     table = table_of(context, handle)
@@ -59,7 +60,7 @@ def lookup_table_size(context: Context, scope: Scope, node: Any) -> tuple[Value,
     return (scope.frame.emit.constant(len(table[0])),)
 
 
-def refuse_changed(context: Context, scope: Scope, node: Any, handle: Value) -> None:
+def refuse_changed(context: Context, scope: Scope, node: NodeDef, handle: Value) -> None:
     """Refuse to read a table that a call of the model changes.
 
     Raises:
@@ -119,14 +120,14 @@ def _fillings(context: Context) -> dict[str, Any]:
     return found
 
 
-def _from_constants(context: Context, scope: Scope, filler: Any, table: Any) -> Table:
+def _from_constants(context: Context, scope: Scope, filler: NodeDef, table: Any) -> Table:
     _, *origins = scope.origins(filler)
     if len(origins) != 2:
         raise Unsupported(f"{filler.name} does not fill the table with keys and values")
     return _array(context, origins[0], filler), _array(context, origins[1], filler)
 
 
-def _array(context: Context, origin: Any, filler: Any) -> Array:
+def _array(context: Context, origin: Any, filler: NodeDef) -> Array:
     """The value of a tensor that depends on no input."""
     if isinstance(origin, Origin):
         node = origin.scope.nodes[origin.node]
@@ -137,7 +138,7 @@ def _array(context: Context, origin: Any, filler: Any) -> Array:
     return np.asarray(context.computed(origin, f"what {filler.name} fills the table with"))
 
 
-def _from_file(context: Context, scope: Scope, filler: Any, table: Any) -> Table:
+def _from_file(context: Context, scope: Scope, filler: NodeDef, table: Any) -> Table:
     """The keys and values in the lines of an asset."""
     path = _asset(context, scope.origins(filler)[1])
     try:
