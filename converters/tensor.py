@@ -53,8 +53,12 @@ class Tensor:
         return tuple(d for d in self.shape if d is not None)
 
     def dim(self, axis: int) -> int | None:
-        """The size of an axis; None if it is not known."""
-        return None if self.shape is None else self.shape[axis]
+        """The size of an axis; None if it is not known.
+
+        Raises:
+            Unsupported: The tensor has no such axis.
+        """
+        return None if self.shape is None else self.shape[self.axis(axis)]
 
     def axis(self, axis: int) -> int:
         """A non-negative axis for one that may be negative.

@@ -23,14 +23,15 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The repository with all blocks: in a new file, or at the end of the one that is there."""
     tree = tmp_path_factory.mktemp("repository")
     ignored = shutil.ignore_patterns("__pycache__", "*.so")
-    for folder in ("schemas", "converters", "onnx_sparse", "tests/contract", "docs", "benchmarks"):
+    folders = ("schemas", "converters", "onnx_sparse", "docs", "benchmarks")
+    for folder in (*folders, "tests/contract", "tests/verbs", "tests/support", "tests/atlas"):
         shutil.copytree(ROOT / folder, tree / folder, symlinks=True, ignore=ignored)
     read_by_conftest = ("tests/listed_skips.py", "tests/support/torch_exports.py")
     for file in ("README.md", "mkdocs.yml", "pyproject.toml", "tests/conftest.py", *read_by_conftest):
         (tree / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     blocks = list(BLOCK.finditer((ROOT / "CONTRIBUTING.md").read_text("utf-8")))
-    assert len(blocks) == 9, "four places of an operator, a handler of each source, a rule"
+    assert len(blocks) == 14, "four places of an operator, a handler of each source, a verb of three, a rule"
     for block in blocks:
         path = tree / block["file"]
         before = path.read_text("utf-8").rstrip() + "\n\n\n" if path.exists() else ""
@@ -39,9 +40,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file, line in (
         ("schemas/segment.py", "FAMILY = Family(FAMILY.name, (*FAMILY.ops, SEGMENT_SQRT_N), FAMILY.origin)"),
         ("tests/contract/oracle.py", 'ORACLES["SegmentSqrtN"] = segment_sqrt_n'),
+        # TensorFlow's list of operators, which has not this one.
+        ("converters/tensorflow/reading/operators.txt", "LogSigmoid(x) -> y:T"),
     ):
         with (tree / file).open("a", encoding="utf-8") as stream:
-            stream.write(f"\n\n{line}\n")
+            stream.write(f"\n\n{line}\n" if file.endswith(".py") else f"{line}\n")
     return tree
 
 
@@ -102,6 +105,13 @@ print("Logit" in atb, "Logit-99" in openvino, "Logit" in tensorflow, "aten.logit
 def test_the_handlers_are_found(copy: Path) -> None:
     done = run(copy, "-c", HANDLERS)
     assert done.stdout == "True True True True\n", done.stderr
+
+
+def test_the_verb_is_right_on_three_roads(copy: Path) -> None:
+    """A function and three lines; a line of the tests compares each road with numpy."""
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/verbs", "-k", "log_sigmoid")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
 
 
 RULE = """

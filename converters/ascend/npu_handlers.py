@@ -17,7 +17,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering.activations import gelu, mish
 from onnx_sparse.converters.writing.lowering.one_hot import one_hot
 from onnx_sparse.converters.writing.reads import Inputs
-from onnx_sparse.converters.writing.registry import Handler, Registry, Results
+from onnx_sparse.converters.writing.registry import Handler, Registry, Results, lowered
 
 #: The handlers by operator.
 HANDLERS = Registry(Handler)
@@ -107,9 +107,7 @@ def _gelu(node: Node, emit: AscendEmitter) -> Tensor:
     return gelu(emit, *node.take(1), exact=exact)
 
 
-@handles("NPUMish", to="Softplus, Tanh, Mul")
-def _mish(node: Node, emit: AscendEmitter) -> Tensor:
-    return mish(emit, *node.take(1))
+handles("NPUMish", to="Softplus, Tanh, Mul")(lowered(mish))
 
 
 @handles("NPURmsNorm", to="Mul, ReduceMean, Sqrt, Div")

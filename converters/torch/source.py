@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
+from onnx_sparse.files.guarded_files import open_file
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ def load(source: Any) -> Source:
         return source
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
+        _require_whole(path)
         try:
             with quietly():
                 program = torch.export.load(path)
@@ -111,6 +116,22 @@ def load(source: Any) -> Source:
     raise ConversionError(
         f"an object of type {type(source).__name__} is not a path or ExportedProgram; `export` takes a Module"
     )
+
+
+def _require_whole(path: Path) -> None:
+    """Refuse an archive of which a member does not have its checksum: torch does not compare them.
+
+    Raises:
+        ConversionError: A member is damaged.
+    """
+    with suppress(OSError), open_file(path) as file:
+        if zipfile.is_zipfile(file):
+            try:
+                damaged = zipfile.ZipFile(file).testzip()
+            except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, zlib.error) as error:
+                raise ConversionError(f"{path} is damaged: {first_line(error)}") from error
+            if damaged is not None:
+                raise ConversionError(f"{path} is damaged: {damaged} does not have its checksum")
 
 
 def _refuse_guesses(program: Any) -> None:

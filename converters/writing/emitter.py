@@ -314,7 +314,7 @@ class Emitter(ABC):
 
     def count(self, tensor: Tensor, axis: int) -> Tensor:
         """The size of one dimension, as a vector of one element; a constant where it is known."""
-        known = tensor.shape[axis] if tensor.shape is not None else None
+        known = tensor.dim(axis)
         return self.size(tensor, axis) if known is None else self.constant([known])
 
     def domain_op(

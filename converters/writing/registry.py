@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 from onnx_sparse.converters.tensor import Tensor
@@ -62,6 +63,20 @@ class Handler:
         results = self.function(node, emit)
         refuse_unread(node, self.ignored, self.defaults)
         return results if isinstance(results, tuple) else (results,)
+
+
+def lowered(function: Callable[..., Tensor]) -> Callable[[Any, Any], Tensor]:
+    """The handler of an operator that a function of `writing/lowering` computes of its inputs, and that is all of it.
+
+    handles("FloorDiv", to="Div")(lowered(division.floor_div))
+    """
+    count = len(signature(function).parameters) - 1  # all but the emitter
+
+    def handler(node: Any, emit: Any) -> Tensor:
+        return function(emit, *node.take(count))
+
+    handler.__doc__ = function.__doc__
+    return handler
 
 
 def import_handlers(package: str, path: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ is an error and never other data.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,21 +28,38 @@ class StoredFile:
     Attributes:
         path: Its real path.
         state: What tells it from another that has replaced it.
+        checksum: The SHA-1 that it should have, in hexadecimal digits; empty if nobody has stated one.
     """
 
     path: str
     state: tuple[int, ...]
+    checksum: str = ""
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> StoredFile:
+    def of(
+        cls, path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None, checksum: str = ""
+    ) -> StoredFile:
         """The file of a path; see `open_file`."""
         with open_file(path, root) as file:
-            return cls(os.path.realpath(path), _state(file))
+            return cls(os.path.realpath(path), _state(file), checksum.lower())
 
     @property
     def size(self) -> int:
         """Its bytes."""
         return self.state[2]
+
+    def require_checksum(self) -> None:
+        """Refuse a file that does not have its checksum.
+
+        Raises:
+            RefusedFileError: It does not.
+        """
+        if self.checksum:
+            hashed = hashlib.sha1(usedforsecurity=False)
+            for block in FileRange(self, 0, self.size).blocks():
+                hashed.update(block)
+            if (found := hashed.hexdigest()) != self.checksum:
+                raise RefusedFileError(self.path, f"it is damaged: its SHA-1 is {found}, not {self.checksum}")
 
     def open(self) -> BinaryIO:
         """Open it again.

@@ -30,9 +30,9 @@ from onnx_sparse.files.new_file import (
     short_digest,
     state_of,
 )
-from onnx_sparse.files.ranges import FileRange
-from onnx_sparse.models.model_files import ONNX_SUFFIXES
-from onnx_sparse.models.references import is_reference
+from onnx_sparse.files.ranges import FileRange, StoredFile
+from onnx_sparse.models.model_files import ONNX_SUFFIXES, require_whole_sources
+from onnx_sparse.models.references import is_reference, require_whole
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -106,7 +106,9 @@ def write_model(
     real = Path(os.path.realpath(path))  # all files go beside the target of a link
     size = 0
     with errors_of(path), contextlib.ExitStack() as parts:
-        if contents is not None:
+        if contents is None:
+            require_whole_sources(model)
+        else:
             part, data = parts.enter_context(part_file(real))
             places, checksum = _write_data(data, contents)
             size = data.tell()
@@ -144,13 +146,14 @@ def _write_data(
             checksum.update(block)
 
     with ThreadPoolExecutor(1) as counting:  # while the next tensor is copied
-        counted = []
+        counted, sources = [], dict[StoredFile, str]()
         for tensor, content in contents:
             gap = bytes(-file.tell() % _PAGE)
             file.write(gap)
             begin = file.tell()
             if isinstance(content, FileRange):
                 content.copy_to(file)
+                sources.setdefault(content.file, tensor.name)
             else:
                 file.write(content)
             places.append((tensor, begin, file.tell() - begin))
@@ -159,7 +162,11 @@ def _write_data(
             tensor.ClearField("external_data")
         for each in counted:
             each.result()
-    return places, checksum.hexdigest()
+    found = checksum.hexdigest()
+    for source, name in sources.items():
+        if source.checksum != found:  # that of a file with the same tensors is known now
+            require_whole(source, name)
+    return places, found
 
 
 def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Path], Path]) -> None:

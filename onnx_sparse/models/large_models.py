@@ -91,7 +91,7 @@ def _range(tensor: TensorProto, folder: Path, files: dict[str, StoredFile]) -> F
         for key, value in (("location", info.location), ("offset", "0"), ("length", "1")):
             first.external_data.add(key=key, value=value)
         load_external_data_for_tensor(first, os.fspath(folder))
-        files[info.location] = StoredFile.of(folder / info.location)
+        files[info.location] = StoredFile.of(folder / info.location, checksum=info.checksum or "")
     file = files[info.location]
     if offset + size > file.size:
         raise ValueError(
@@ -113,8 +113,10 @@ def refers_to_arrays(model: ModelProto) -> bool:
 
 def finish(result: ModelProto, *, keeps_files: bool) -> ModelProto:
     """Let a model hold the data of its references itself, but for those in files if it `keeps_files`."""
+    if not keeps_files:
+        return make_whole(result)
     for tensor in filter(is_reference, all_tensors(result)):
-        if not (keeps_files and isinstance(data_of(tensor), FileRange)):
+        if not isinstance(data_of(tensor), FileRange):
             put_back(tensor)
     return result
 

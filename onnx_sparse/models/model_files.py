@@ -17,9 +17,9 @@ from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, Tens
 from onnx.serialization import registry
 
 from onnx_sparse.files.guarded_files import read_file, require_file
-from onnx_sparse.files.ranges import StoredFile
+from onnx_sparse.files.ranges import FileRange, StoredFile
 from onnx_sparse.models.graphs import all_tensors
-from onnx_sparse.models.references import byte_size, is_reference, length_of, put_back
+from onnx_sparse.models.references import byte_size, data_of, is_reference, length_of, put_back, require_whole
 from onnx_sparse.models.wire_format import fields, sizes, without_raw_data
 from onnx_sparse.schemas import OPS
 
@@ -127,8 +127,20 @@ def _whole_copy(model: ModelProto) -> ModelProto:
     return make_whole(copy)
 
 
+def require_whole_sources(model: ModelProto) -> None:
+    """Compare the checksums of the files that a model refers to, where these are stated.
+
+    Raises:
+        DamagedFileError: A file does not have its own.
+    """
+    named = ((data_of(tensor), tensor.name) for tensor in all_tensors(model) if is_reference(tensor))
+    for source, name in {data.file: name for data, name in named if isinstance(data, FileRange)}.items():
+        require_whole(source, name)
+
+
 def make_whole(model: ModelProto) -> ModelProto:
     """Let a model hold the data of its references itself."""
+    require_whole_sources(model)
     for tensor in filter(is_reference, all_tensors(model)):
         put_back(tensor)
     return model

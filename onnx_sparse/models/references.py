@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
+from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.ranges import FileRange, StoredFile, bytes_of, range_of
 from onnx_sparse.schemas.declaration import numpy_dtype
 
@@ -39,6 +40,10 @@ _held: dict[str, StoredFile | Array] = {}
 _names_of_files: dict[StoredFile, str] = {}
 #: The names of the arrays that are held until the end of the outermost block of `holding_arrays`.
 _arrays: ContextVar[list[str] | None] = ContextVar("arrays", default=None)
+
+
+class DamagedFileError(CommandError, ValueError):
+    """A file of tables does not have its checksum."""
 
 
 @contextlib.contextmanager
@@ -182,6 +187,22 @@ def state_content(tensor: TensorProto) -> None:
         hashed.update(block)
     tensor.ClearField("external_data")
     tensor.raw_data = hashed.digest()
+
+
+def require_whole(file: StoredFile, tensor: str) -> None:
+    """Refuse a file that has not its checksum.
+
+    Args:
+        file: The file.
+        tensor: The name of a tensor whose data it holds.
+
+    Raises:
+        DamagedFileError: It has another one.
+    """
+    try:
+        file.require_checksum()
+    except OSError as error:
+        raise DamagedFileError(f"{file.path}, with the data of tensor {printable(tensor)}: {error.strerror}") from error
 
 
 def byte_size(tensor: TensorProto) -> int | None:

@@ -22,21 +22,42 @@ _CLASSES = {"ok": "good", "yes": "good", "no": "bad", "error": "bad", "DIFFERS":
 def page(contents: Contents) -> str:
     """The HTML of a report."""
     scripts = [_resource("dagre.min.js"), _resource("report.js")]
-    policy = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     pictures = {name: picture.to_json() for name, picture in contents.pictures.items()}
-    sections = [(name, html) for name, html in _sections(contents) if html]
+    data = json.dumps(pictures, separators=(",", ":")).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    return document(contents.title, contents.subtitle, contents.tiles, list(_sections(contents)), scripts, data)
+
+
+def document(
+    title: str,
+    subtitle: str,
+    tiles: Mapping[str, str],
+    sections: Sequence[tuple[str, str]],
+    scripts: Sequence[str] = (),
+    pictures: str = "",
+) -> str:
+    """An HTML document that needs nothing beside it.
+
+    Args:
+        title: Its title.
+        subtitle: What stands below.
+        tiles: Figures at the top, by their names.
+        sections: The name and HTML of each section; empty ones are left out.
+        scripts: The only scripts that run.
+        pictures: What the scripts draw, as JSON without `<`.
+    """
+    policy = "; script-src " + " ".join(f"'sha256-{_digest(script)}'" for script in scripts) if scripts else ""
+    sections = [(name, html) for name, html in sections if html]
     links = "".join(f'<a href="#{_anchor(name)}">{name}</a>' for name, _ in sections)
     body = "".join(f'<section id="{_anchor(name)}"><h2>{name}</h2>{html}</section>' for name, html in sections)
-    data = json.dumps(pictures, separators=(",", ":")).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    data = f'<script type="application/json" id="pictures">{pictures}</script>' if pictures else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-        f'script-src {policy}">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'"
+        f'{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(contents.title)}</title><style>{_resource('report.css')}</style></head><body>"
-        f'<header><h1>{text(contents.title)}</h1><p class="soft">{text(contents.subtitle)}</p>'
-        f"{_tiles(contents.tiles)}<nav>{links}</nav></header>{body}"
-        f'<script type="application/json" id="pictures">{data}</script>'
+        f"<title>{text(title)}</title><style>{_resource('report.css')}</style></head><body>"
+        f'<header><h1>{text(title)}</h1><p class="soft">{text(subtitle)}</p>'
+        f"{_tiles(tiles)}<nav>{links}</nav></header>{body}{data}"
         f"{''.join(f'<script>{script}</script>' for script in scripts)}</body></html>\n"
     )
 

@@ -483,7 +483,7 @@ def test_a_plot(cli, tmp_path, layout):
     titles = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert len(titles) == 6
     assert any("LinearOperation_0_3" in title for title in titles)
-    assert "cannot be written" in cli("replay", tmp_path, "--plot", tmp_path / "no/folder.svg").error
+    assert "cannot write" in cli("replay", tmp_path, "--plot", tmp_path / "no/folder.svg").error
 
 
 def test_many_layers_are_a_summary(cli, tmp_path, layout):

@@ -189,7 +189,8 @@ def test_no_handler_goes_its_own_way(road: str) -> None:
 
 def unread(handler: Any, names: Any, *silent: Any) -> list[str]:
     """The names that a handler neither reads nor declares."""
-    strings = names_in(getattr(handler, "function", None) or handler.convert)
+    function = getattr(handler, "function", None) or handler.convert
+    strings = names_in(function, openvino_registry.Node)
     declared = {*handler.ignored, *getattr(handler, "defaults", ())}.union(*silent)
     return [name for name in names if name not in declared and not may_read(name.rpartition(".")[2], strings)]
 

@@ -11,8 +11,13 @@ from typing import Any
 _OURS = "onnx_sparse."
 
 
-def names_in(function: Callable[..., Any]) -> frozenset[str]:
-    """Every string that a function may use: its constants, and those of what it refers to in this package."""
+def names_in(function: Callable[..., Any], node: type | None = None) -> frozenset[str]:
+    """Every string that a function may use: its constants, and those of what it refers to in this package.
+
+    Args:
+        function: The function.
+        node: The class of its argument, whose method `take` it may call.
+    """
     found: set[str] = set()
     seen: set[int] = set()
     waiting: list[Any] = [function]
@@ -25,6 +30,8 @@ def names_in(function: Callable[..., Any]) -> frozenset[str]:
             continue
         seen.add(id(thing))
         waiting += _parts(thing)
+        if node is not None and isinstance(thing, FunctionType) and "take" in _names(thing.__code__):
+            waiting.append(vars(node).get("take"))
     return frozenset(found)
 
 

@@ -93,6 +93,8 @@ declare("floor_mod", two(_divides), own(_floor_mod), NUMBERS, tensorflow="FloorM
 declare("truncate_mod", two(_divides), own(_fmod), NUMBERS, tensorflow="TruncateMod", openvino="Mod-1")
 declare("divide", two(_divides), own(lambda x, y: x / y), FLOATS, tensorflow="RealDiv", openvino="Divide-1",
         ge="RealDiv", atb=plain("Elewise", elewiseType=10, dtypes=_ATB))  # fmt: skip
+declare("divide_as_c", two(_divides), own(lambda x, y: x / y), FLOATS,
+        openvino=plain("Divide-1", m_pythondiv=False))  # fmt: skip
 declare("add", two(), own(np.add), NUMBERS, tensorflow="AddV2", openvino="Add-1", ge="Add",
         atb=plain("Elewise", elewiseType=8, dtypes=_ATB))  # fmt: skip
 declare("subtract", two(), own(np.subtract), NUMBERS, tensorflow="Sub", openvino="Subtract-1", ge="Sub",

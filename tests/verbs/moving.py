@@ -33,7 +33,8 @@ def _indices(rng: Rng, size: int, dims: list[int]) -> Array:
 
 
 def _checked(indices: Array, size: int, made: Any, *, negative: bool) -> None:
-    low = -size if negative else 0
+    """Refuse what is out of range. A single negative index may be one that the converter counts from the end."""
+    low = -size if negative or not indices.ndim else 0
     if ((indices < low) | (indices >= size)).any():
         raise OutOfRangeError([made])
 

@@ -78,6 +78,12 @@ def _keep(case: Case) -> dict[str, bool]:
     return {"keep_dims": case["keep"]}
 
 
+def _without_nan(case: Case) -> Case:
+    """OpenVINO does not say what extremes of NaN are."""
+    x = case.operands[0]
+    return Case([np.where(np.isnan(x.astype(np.float64)), 0, x).astype(x.dtype)], case.attributes)
+
+
 #: Name, meaning, operands, types, TensorFlow, OpenVINO, GE, ATB's reduction.
 for _name, _compute, _draw, _dtypes, _tf, _ov, _ge, _atb in (
     ("reduce_sum", _sum, _axes_draw, NUMBERS, "Sum", "ReduceSum-1", "ReduceSum", 3),
@@ -93,7 +99,9 @@ for _name, _compute, _draw, _dtypes, _tf, _ov, _ge, _atb in (
 ):  # fmt: skip
     declare(
         _name, _draw, _reduced(_compute), _dtypes, digits=64,
-        tensorflow=written(_tf, _with_axes("int32"), _keep), openvino=written(_ov, _with_axes("int64"), _keep),
+        tensorflow=written(_tf, _with_axes("int32"), _keep),
+        openvino=written(_ov, lambda case: _with_axes("int64")(_without_nan(case)), _keep,
+                         meaning=lambda case, f=_compute: _reduced(f)(_without_nan(case))),
         ge=written(_ge, _with_axes("int32"), _keep),
         atb=None if _atb is None else written(
             "Reduce", attributes=lambda case, kind=_atb: {"reduceType": kind, "axis": case["axes"]}, dtypes=_ATB,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ class Comparison:
         where: The position of the element that exceeds its tolerance most; None if all are equal.
         here: This element as computed here.
         npu: This element as the NPU has it.
+        euclidean: The norm of all differences.
         cosine: The cosine of the angle between the two; None if one of them is zero or not finite.
         shares: The shares of elements within 1 and 5 thousandths of the NPU's value.
         computed: What is computed here.
@@ -87,6 +89,7 @@ class Comparison:
         equal: Whether all values are equal.
         ok: Whether they agree within the tolerance.
         note: Any other difference.
+        file: The file of the NPU's tensor.
     """
 
     operation: str
@@ -99,6 +102,7 @@ class Comparison:
     where: tuple[int, ...] | None
     here: float | None
     npu: float | None
+    euclidean: float | None
     cosine: float | None
     shares: tuple[float, float] | None
     computed: Summary | None
@@ -106,6 +110,7 @@ class Comparison:
     equal: bool
     ok: bool
     note: str = ""
+    file: Path | None = None
 
     @property
     def verdict(self) -> str:
@@ -148,7 +153,7 @@ def compare(
     if actual.shape != expected.shape:
         notes.append(f"{list(actual.shape)} here")
         if actual.size != expected.size:
-            size: Any = (np.inf, np.inf, {}, None, None, None, None, None, None, None, False, False, notes[0])
+            size: Any = (np.inf, np.inf, {}, None, None, None, None, None, None, None, None, False, False, notes[0])
             return Comparison(operation, tensor, dtype, shape, *size)
         actual = actual.reshape(expected.shape)
     if actual.dtype != expected.dtype:
@@ -177,6 +182,7 @@ def compare(
         None if place is None else tuple(int(i) for i in np.unravel_index(place, expected.shape)),
         None if place is None else float(actual.reshape(-1)[place]),
         None if place is None else float(expected.reshape(-1)[place]),
+        float(np.sqrt(found.differences)) if found.is_finite else None,
         found.cosine,
         None if not found.count else (found.within[0] / found.count, found.within[1] / found.count),
         found.computed.summary(),
@@ -251,7 +257,7 @@ class _Differences:
     bias: float = 0.0
     lost: int = 0
     errors: float = 0.0
-    slack: float = 0.0
+    differences: float = 0.0
     products: float = 0.0
     computed: _Sums = field(default_factory=_Sums)
     recorded: _Sums = field(default_factory=_Sums)
@@ -290,6 +296,7 @@ class _Differences:
         self.within = [n + int((relative <= share).sum()) for n, share in zip(self.within, THOUSANDTHS, strict=True)]
         with np.errstate(invalid="ignore"):
             error = np.where(finite & ~same, a - b, 0.0)
+        self.differences += float(np.vdot(error, error))
         beyond = np.sign(error) * np.maximum(np.abs(error) - more, 0.0)
         self.bias += float((beyond / (np.maximum(magnitude, 1.0) if self.dtype in TOLERANCES else 1.0)).sum())
         if self.dtype in TOLERANCES:

@@ -169,17 +169,19 @@ def _read_folder(
         match = FOLDER.fullmatch(child.name)
         if match and child.is_dir() and inside(child, records.root):
             by_type.setdefault(match[2], []).append((int(match[1]), child))
+    types = dict(children.get(path, ()))
     for op_type, found in by_type.items():
-        positions = sorted(index for index, name in children.get(path, ()) if name == op_type)
+        positions = sorted(index for index, name in types.items() if name == op_type)
         numbered = dict(found)
-        if set(numbered) <= set(positions):
+        # The graph has no type of a plugin's operation; its folder has.
+        if all(types.get(index) in (op_type, "") for index in numbered):
             pairs = list(numbered.items())
         elif len(positions) == len(found):  # numbered in another way, but in the same order
             pairs = list(zip(positions, (f for _, f in sorted(found)), strict=True))
         else:
             continue
         for index, child in pairs:
-            _read_folder(child, (*path, (index, op_type)), children, records)
+            _read_folder(child, (*path, (index, types[index])), children, records)
 
 
 def _record(folder: Path, root: Path | None) -> OperationRecord:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
@@ -51,6 +52,7 @@ class Outcome:
         comparisons: Its results.
         reason: Why results are not compared; "" if all are.
         resembles: The known mistakes that have the NPU's results, if these differ: "attention without the mask".
+        files: The files of its results, if it cannot be computed here.
         failed: Whether it should have been compared, and could not be: a malformed file, or a kernel's error.
     """
 
@@ -60,6 +62,7 @@ class Outcome:
     reason: str = ""
     failed: bool = False
     resembles: tuple[str, ...] = ()
+    files: tuple[Path | None, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -425,7 +428,8 @@ class _Layer:
                     value.computed = None
                 except ConversionError as error:
                     return Outcome(node.name, outcome.op_type, reason=f"{outcome.reason}; {error}", failed=True)
-        return outcome
+        recorded = (self._written(node, record, position) for position in range(len(node.outputs)))
+        return replace(outcome, files=tuple(None if found is None else found.file for found in recorded))
 
     def _compared(self, node: AtbNode, record: OperationRecord, results: list[Array]) -> Outcome:
         comparisons: list[Comparison] = []
@@ -446,6 +450,7 @@ class _Layer:
                 return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed)
             value.digest = _digest(npu)
             compared = compare(node.name, name, result, npu, self.tolerance, **rounding)
+            compared = replace(compared, file=found.file)
             comparisons.append(compared if where == node.name else _with_note(compared, f"as {where} read it"))
         reason = f"the dump has no data of {', '.join(missing)}" if missing else ""
         return Outcome(node.name, node.op_type, tuple(comparisons), reason)
@@ -530,7 +535,8 @@ class _Layer:
                 npu = self._read(found)
             except (ConversionError, Unsupported) as error:
                 return Outcome(name, op_type, tuple(comparisons), str(error), isinstance(error, ConversionError))
-            comparisons.append(compare(name, tensor, value.computed, npu, self.tolerance))
+            compared = compare(name, tensor, value.computed, npu, self.tolerance)
+            comparisons.append(replace(compared, file=found.file))
         if not comparisons and not missing:
             return None
         reason = f"{', '.join(missing)}: the operation that writes it is not run" if missing else ""

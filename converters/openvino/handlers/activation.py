@@ -10,34 +10,21 @@ from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import activations
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, numpy_dtype
 
-#: Activations without attributes, and the ONNX operators that they become.
-_ACTIVATIONS = {
-    "SoftPlus-4": activations.softplus,
-    "SoftSign-9": activations.softsign,
-    "Mish-4": activations.mish,
-    "HSwish-4": activations.hard_swish,
-}
-_TARGETS = {"SoftPlus-4": "Softplus", "SoftSign-9": "Softsign", "Mish-4": "Mish", "HSwish-4": "HardSwish"}
-
-
-@handles(*_ACTIVATIONS, to=_TARGETS)
-def activation(node: Node, emit: Emitter) -> Tensor:
-    """The activation of each element."""
-    return _ACTIVATIONS[node.op_type](emit, node[0])
+handles("SoftPlus-4", to="Softplus")(lowered(activations.softplus))
+handles("SoftSign-9", to="Softsign")(lowered(activations.softsign))
+handles("Mish-4", to="Mish")(lowered(activations.mish))
+handles("HSwish-4", to="HardSwish")(lowered(activations.hard_swish))
+handles("Selu-1", to="Elu, Mul")(lowered(activations.selu))
+handles("HardSigmoid-1", to="Min, Max")(lowered(activations.hard_sigmoid))
 
 
 @handles("Elu-1", to="Elu")
 def elu(node: Node, emit: Emitter) -> Tensor:
     """Elu-1."""
     return activations.elu(emit, node[0], node.number("alpha"))
-
-
-@handles("Selu-1", to="Elu, Mul")
-def selu(node: Node, emit: Emitter) -> Tensor:
-    """Selu-1, whose alpha and lambda are tensors: lambda * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))."""
-    return activations.selu(emit, node[0], node[1], node[2])
 
 
 @handles("PReLU-1", to="PRelu")
@@ -82,12 +69,6 @@ def swish(node: Node, emit: Emitter) -> Tensor:
 def hsigmoid(node: Node, emit: Emitter) -> Tensor:
     """HSigmoid-5: min(max(x + 3, 0), 6) / 6."""
     return activations.hard_sigmoid(emit, node[0], 1 / 6, 0.5)
-
-
-@handles("HardSigmoid-1", to="Min, Max")
-def hard_sigmoid(node: Node, emit: Emitter) -> Tensor:
-    """HardSigmoid-1: max(0, min(1, alpha * x + beta)) with alpha and beta as tensors."""
-    return activations.hard_sigmoid(emit, node[0], node[1], node[2])
 
 
 @handles("Clamp-1", to="Clip")

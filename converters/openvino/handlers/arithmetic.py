@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.lowering import division, rounding
+from onnx_sparse.converters.writing.lowering import arithmetic, division, rounding
 from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
 _INTEGERS = SIGNED_INTEGERS + UNSIGNED_INTEGERS
-
-
-def operands(node: Node) -> tuple[Tensor, Tensor]:
-    """The two inputs. Broadcasting is numpy's, from which pdpd differs if `axis` is given."""
-    if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
-        raise Unsupported("auto_broadcast = 'pdpd' is not supported")
-    return node[0], node[1]
 
 
 #: Operators of two tensors that ONNX has.
@@ -36,13 +29,13 @@ _LOGICAL = {f"Logical{name}-1": name for name in ("And", "Or", "Xor")}
 @handles(*_BINARY, to=_BINARY)
 def binary(node: Node, emit: Emitter) -> Tensor:
     """The operator that ONNX has, element by element."""
-    return emit.op(_BINARY[node.op_type], *operands(node))
+    return emit.op(_BINARY[node.op_type], *node.take(2))
 
 
 @handles(*_BITWISE, to=_BITWISE)
 def bitwise(node: Node, emit: Emitter) -> Tensor:
     """And, or, xor of bits; of bools, the logical operator."""
-    a, b = operands(node)
+    a, b = node.take(2)
     target = _BITWISE[node.op_type]
     return emit.op(target.removeprefix("Bitwise") if a.dtype == TensorProto.BOOL else target, a, b)
 
@@ -50,7 +43,7 @@ def bitwise(node: Node, emit: Emitter) -> Tensor:
 @handles(*_LOGICAL, to=_LOGICAL)
 def logical(node: Node, emit: Emitter) -> Tensor:
     """And, or, xor of truth."""
-    return emit.op(_LOGICAL[node.op_type], *(emit.cast(t, TensorProto.BOOL) for t in operands(node)))
+    return emit.op(_LOGICAL[node.op_type], *(emit.cast(t, TensorProto.BOOL) for t in node.take(2)))
 
 
 @handles("LogicalNot-1", to="Not")
@@ -68,51 +61,32 @@ def bitwise_not(node: Node, emit: Emitter) -> Tensor:
 @handles("NotEqual-1", to="Equal, Not")
 def not_equal(node: Node, emit: Emitter) -> Tensor:
     """NotEqual-1."""
-    a, b = operands(node)
+    a, b = node.take(2)
     return emit.op("Not", emit.op("Equal", a, b))
 
 
-@handles("BitwiseLeftShift-15", to="BitShift")
-def left_shift(node: Node, emit: Emitter) -> Tensor:
-    """BitwiseLeftShift-15."""
-    return shift_left(emit, *operands(node))
-
-
-@handles("BitwiseRightShift-15", to="BitShift")
-def right_shift(node: Node, emit: Emitter) -> Tensor:
-    """BitwiseRightShift-15."""
-    return shift_right(emit, *operands(node))
+handles("BitwiseLeftShift-15", to="BitShift")(lowered(shift_left))
+handles("BitwiseRightShift-15", to="BitShift")(lowered(shift_right))
+handles("FloorMod-1", to="Mod")(lowered(division.floor_mod))
+handles("Mod-1", to="Mod")(lowered(division.truncate_mod))  # which has the dividend's sign
+handles("SquaredDifference-1", to="Sub, Mul")(lowered(arithmetic.squared_difference))
+handles("Sign-1", to="Sign")(lowered(rounding.sign))
+handles("IsFinite-10", to="IsInf, IsNaN")(lowered(arithmetic.is_finite))
+handles("ErfInv-17", to="Log, Mul, Add", notes="Of float, float16 and bfloat16; to the digits of float.")(
+    lowered(inverse_error)
+)
 
 
 @handles("Divide-1", to="Div")
 def divide(node: Node, emit: Emitter) -> Tensor:
     """Divide-1. Integers are divided as in Python, rounding down, unless `m_pythondiv` is false."""
-    a, b = operands(node)
-    return quotient(emit, a, b) if node.flag("m_pythondiv", True) else division.truncate_div(emit, a, b)
+    a, b = node.take(2)
+    return quotient(emit, a, b) if node.flag("m_pythondiv", True) else emit.op("Div", a, b)
 
 
 def quotient(emit: Emitter, a: Tensor, b: Tensor) -> Tensor:
     """A quotient; that of integers is rounded down."""
     return division.floor_div(emit, a, b) if a.dtype in _INTEGERS else emit.op("Div", a, b)
-
-
-@handles("Mod-1", to="Mod")
-def mod(node: Node, emit: Emitter) -> Tensor:
-    """Mod-1: the remainder of truncating division, which has the dividend's sign."""
-    return emit.op("Mod", *operands(node), fmod=1)
-
-
-@handles("FloorMod-1", to="Mod")
-def floor_mod(node: Node, emit: Emitter) -> Tensor:
-    """FloorMod-1: the remainder has the divisor's sign."""
-    return division.floor_mod(emit, *operands(node))
-
-
-@handles("SquaredDifference-1", to="Sub, Mul")
-def squared_difference(node: Node, emit: Emitter) -> Tensor:
-    """SquaredDifference-1."""
-    difference = emit.op("Sub", *operands(node))
-    return emit.op("Mul", difference, difference)
 
 
 #: Operators of one tensor that ONNX has, activations among them.
@@ -128,18 +102,6 @@ _UNARY = {
 def unary(node: Node, emit: Emitter) -> Tensor:
     """The operator that ONNX has, element by element."""
     return emit.op(_UNARY[node.op_type], node[0])
-
-
-@handles("Sign-1", to="Sign")
-def sign(node: Node, emit: Emitter) -> Tensor:
-    """Sign-1."""
-    return rounding.sign(emit, node[0])
-
-
-@handles("ErfInv-17", to="Log, Mul, Add", notes="Of float, float16 and bfloat16; to the digits of float.")
-def erf_inv(node: Node, emit: Emitter) -> Tensor:
-    """ErfInv-17: the y of which erf(y) is x; infinite at -1 and 1, and NaN beyond."""
-    return inverse_error(emit, node[0])
 
 
 @handles("Sqrt-1", to="Sqrt")
@@ -160,13 +122,6 @@ def is_inf(node: Node, emit: Emitter) -> Tensor:
         detect_negative=int(node.flag("detect_negative", True)),
         detect_positive=int(node.flag("detect_positive", True)),
     )
-
-
-@handles("IsFinite-10", to="IsInf, IsNaN")
-def is_finite(node: Node, emit: Emitter) -> Tensor:
-    """IsFinite-10."""
-    either = emit.op("Or", *(emit.op(op, node[0]) for op in ("IsInf", "IsNaN")))
-    return emit.op("Not", either)
 
 
 @handles("Floor-1", to="Floor")

@@ -84,6 +84,12 @@ class Node(reads.Node):
             raise Unsupported(f"it has {len(self.inputs)} inputs, and needs more")
         return self.inputs[position]
 
+    def take(self, count: int) -> tuple[Tensor, ...]:
+        """The first inputs. Several broadcast as in numpy, from which pdpd differs if `axis` is given."""
+        if count > 1 and self.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
+            raise Unsupported("auto_broadcast = 'pdpd' is not supported")
+        return tuple(self[position] for position in range(count))
+
     def optional(self, position: int) -> Tensor | None:
         """An input, or None if it is omitted."""
         return self.inputs[position] if position < len(self.inputs) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing import reads, registry
 from onnx_sparse.converters.writing.reads import Attributes
@@ -29,6 +30,12 @@ class Node(reads.Node):
 
     def __getitem__(self, input_name: str) -> Tensor:
         return self.inputs[input_name]
+
+    def take(self, count: int) -> tuple[Tensor, ...]:
+        """All inputs, which must be so many."""
+        if len(self.inputs) != count:
+            raise Unsupported(f"it has {len(self.inputs)} inputs, {count} expected")
+        return tuple(self.inputs[name] for name in self.inputs)
 
     def all(self, input_name: str) -> list[Tensor]:
         """The tensors of an input that is a list, `"values*"` in the declaration of its handler."""

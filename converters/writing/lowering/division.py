@@ -44,3 +44,8 @@ def floor_mod(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
     differ = emit.op("Xor", emit.op("Less", rest, zero), emit.op("Less", y, zero))
     is_moved = emit.op("And", differ, emit.op("Not", emit.op("Equal", rest, zero)))
     return emit.op("Where", is_moved, emit.op("Add", rest, y), rest)
+
+
+def truncate_mod(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """The remainder of division rounded toward zero, which has the sign of the dividend; exact, as C's fmod."""
+    return emit.op("Mod", x, y, fmod=1)

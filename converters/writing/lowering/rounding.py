@@ -9,8 +9,10 @@ from onnx_sparse.schemas.declaration import FLOATS
 
 def truncated(emit: Emitter, x: Tensor) -> Tensor:
     """The next whole number toward zero. Integers, NaN and infinities stay as they are."""
-    if x.dtype not in FLOATS:
-        return x
+    return x if x.dtype not in FLOATS else emit.in_float32(lambda wide: _truncated(emit, wide), x)
+
+
+def _truncated(emit: Emitter, x: Tensor) -> Tensor:
     is_below = emit.op("Less", x, emit.like(0, x))
     return emit.op("Where", is_below, emit.op("Ceil", x), emit.op("Floor", x))
 

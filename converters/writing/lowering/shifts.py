@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.schemas.declaration import UNSIGNED_INTEGERS, DType, numpy_dtype
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, DType, dtype_name, numpy_dtype
 
 #: The unsigned integers by their number of bits.
 _UNSIGNED = {8: TensorProto.UINT8, 16: TensorProto.UINT16, 32: TensorProto.UINT32, 64: TensorProto.UINT64}
@@ -23,6 +24,9 @@ def shift_right(emit: Emitter, x: Tensor, by: Tensor) -> Tensor:
 
     An amount below 0 is 0, and one of the width of the type or more is the width less 1, as in TensorFlow. OpenVINO
     does not define these: its CPU plugin takes what the processor takes.
+
+    Raises:
+        Unsupported: They are no integers.
     """
     by = _amounts(emit, by)
     if x.dtype in UNSIGNED_INTEGERS:
@@ -47,4 +51,6 @@ def _moved(emit: Emitter, x: Tensor, by: Tensor, direction: str) -> Tensor:
 
 
 def _bits(dtype: DType) -> int:
+    if dtype not in (*SIGNED_INTEGERS, *UNSIGNED_INTEGERS):
+        raise Unsupported(f"shifts of {dtype_name(dtype)}; integers are shifted")
     return np.iinfo(numpy_dtype(dtype)).bits

@@ -8,8 +8,7 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import activations
-
-_OF_X = {"Softplus": activations.softplus, "Softsign": activations.softsign, "Mish": activations.mish}
+from onnx_sparse.converters.writing.registry import lowered
 
 
 @handles("Swish", "Silu", to="Sigmoid, Mul")
@@ -44,12 +43,6 @@ def leaky_relu(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda x: activations.leaky_relu(emit, x, slope), *node.take(1))
 
 
-@handles("HardSwish", to="HardSwish")
-def hard_swish(node: Node, emit: AscendEmitter) -> Tensor:
-    """HardSwish(x): x * clip(x / 6 + 0.5, 0, 1)."""
-    return activations.hard_swish(emit, *node.take(1))
-
-
 @handles("HardSigmoid", to="HardSigmoid")
 def hard_sigmoid(node: Node, emit: AscendEmitter) -> Tensor:
     """HardSigmoid(x | alpha, beta)."""
@@ -66,12 +59,10 @@ def elu(node: Node, emit: AscendEmitter) -> Tensor:
     return activations.elu(emit, x, node.number("alpha", 1.0))
 
 
-@handles("Softplus", to="Softplus, Softsign")
-@handles("Softsign", to="Softplus, Softsign")
-@handles("Mish", to="Softplus, Tanh, Mul")
-def of_x(node: Node, emit: AscendEmitter) -> Tensor:
-    """Softplus(x), Softsign(x), Mish(x)."""
-    return _OF_X[node.op_type](emit, *node.take(1))
+handles("HardSwish", to="HardSwish")(lowered(activations.hard_swish))
+handles("Mish", to="Softplus, Tanh, Mul")(lowered(activations.mish))
+handles("Softplus", to="Softplus, Softsign")(lowered(activations.softplus))
+handles("Softsign", to="Softplus, Softsign")(lowered(activations.softsign))
 
 
 @handles("GeluV2", to="Erf, Tanh, Mul")

@@ -12,8 +12,9 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.ascend.quantization import dequantization_scale, float_bits
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.lowering import activations, division, rounding
+from onnx_sparse.converters.writing.lowering import activations, arithmetic, division, rounding
 from onnx_sparse.converters.writing.lowering.selecting import select_rows
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _BINARY = {
@@ -134,12 +135,6 @@ def relu(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda wide: emit.op("Relu", wide), x)
 
 
-@handles("Rsqrt", to="Sqrt, Reciprocal")
-def rsqrt(node: Node, emit: AscendEmitter) -> Tensor:
-    """Rsqrt(x)."""
-    return emit.in_float32(lambda wide: emit.op("Reciprocal", emit.op("Sqrt", wide)), *node.take(1))
-
-
 @handles("Gelu", to="Tanh, Mul, Add", notes="the approximation with tanh, as GE defines it")
 def gelu(node: Node, emit: AscendEmitter) -> Tensor:
     """Gelu(x)."""
@@ -166,18 +161,6 @@ def rint(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda wide: emit.op("Round", wide), *node.take(1))
 
 
-@handles("Trunc", to="Less, Ceil, Floor, Where")
-def trunc(node: Node, emit: AscendEmitter) -> Tensor:
-    """Trunc(x): toward zero."""
-    return emit.in_float32(lambda wide: rounding.truncated(emit, wide), *node.take(1))
-
-
-@handles("Sign", to="Sign")
-def sign(node: Node, emit: AscendEmitter) -> Tensor:
-    """Sign(x)."""
-    return rounding.sign(emit, *node.take(1))
-
-
 @handles("IsNan", "IsInf", to="IsNaN, IsInf")
 def is_not_finite(node: Node, emit: AscendEmitter) -> Tensor:
     """IsNan(x), IsInf(x)."""
@@ -192,15 +175,10 @@ def square(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.arithmetic("Mul", x, x)
 
 
-@handles("SquaredDifference", to="Sub, Mul")
-def squared_difference(node: Node, emit: AscendEmitter) -> Tensor:
-    """SquaredDifference(x1, x2)."""
-
-    def compute(x: Tensor, y: Tensor) -> Tensor:
-        difference = emit.op("Sub", x, y)
-        return emit.op("Mul", difference, difference)
-
-    return emit.in_float32(compute, *node.take(2))
+handles("SquaredDifference", to="Sub, Mul")(lowered(arithmetic.squared_difference))
+handles("Rsqrt", to="Sqrt, Reciprocal")(lowered(arithmetic.rsqrt))
+handles("Sign", to="Sign")(lowered(rounding.sign))
+handles("Trunc", to="Less, Ceil, Floor, Where")(lowered(rounding.truncated))
 
 
 @handles("FloorMod", to="Mod, Div, Floor, Mul, Sub")

@@ -9,7 +9,9 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering.arithmetic import squared_difference
 from onnx_sparse.converters.writing.lowering.rounding import sign
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, dtype_name
 
 _NUMBERS = ("all numbers",)
@@ -50,12 +52,6 @@ def divide(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Div", node["x"], node["y"])
 
 
-@handles("TruncateDiv", inputs=_PAIR, to="Div", dtypes=_NUMBERS)
-def truncate_divide(node: Node, emit: Emitter) -> Tensor:
-    """The quotient, rounded toward zero."""
-    return division.truncate_div(emit, node["x"], node["y"])
-
-
 @handles("DivNoNan", inputs=_PAIR, to="Div", dtypes=_FLOAT_NAMES)
 def divide_no_nan(node: Node, emit: Emitter) -> Tensor:
     """The quotient, or 0 where the divisor is 0."""
@@ -76,23 +72,16 @@ def power(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Pow", node["x"], node["y"])
 
 
-@handles("SquaredDifference", inputs=_PAIR, to="Mul", dtypes=_NUMBERS)
-def squared_difference(node: Node, emit: Emitter) -> Tensor:
-    """The square of the difference."""
-    difference = emit.op("Sub", node["x"], node["y"])
-    return emit.op("Mul", difference, difference)
-
-
 @handles("Square", inputs=("x",), to="Mul", dtypes=_NUMBERS)
 def square(node: Node, emit: Emitter) -> Tensor:
     """The square."""
     return emit.op("Mul", node["x"], node["x"])
 
 
-@handles("Neg", "Abs", "Sign", inputs=("x",), to="Neg", dtypes=_NUMBERS)
+@handles("Neg", "Abs", inputs=("x",), to="Neg", dtypes=_NUMBERS)
 def signs(node: Node, emit: Emitter) -> Tensor:
     """The operator of the same name."""
-    return sign(emit, node["x"]) if node.op_type == "Sign" else emit.op(node.op_type, node["x"])
+    return emit.op(node.op_type, node["x"])
 
 
 @handles("Reciprocal", "Inv", inputs=("x",), to="Reciprocal", dtypes=_NUMBERS)
@@ -142,16 +131,12 @@ def cross_product(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Sub", emit.op("Mul", turned(a, 1), turned(b, 2)), emit.op("Mul", turned(a, 2), turned(b, 1)))
 
 
-@handles("FloorDiv", inputs=("x", "y"), to="Div", dtypes=_NUMBERS)
-def floor_div(node: Node, emit: Emitter) -> Tensor:
-    """A quotient, rounded down."""
-    return division.floor_div(emit, node["x"], node["y"])
-
-
-@handles("FloorMod", inputs=("x", "y"), to="Mod", dtypes=_NUMBERS)
-def floor_mod(node: Node, emit: Emitter) -> Tensor:
-    """The remainder of division rounded down: it has the sign of the divisor."""
-    return division.floor_mod(emit, node["x"], node["y"])
+handles("FloorDiv", inputs=_PAIR, to="Div", dtypes=_NUMBERS)(lowered(division.floor_div))
+handles("FloorMod", inputs=_PAIR, to="Mod", dtypes=_NUMBERS)(lowered(division.floor_mod))
+handles("TruncateDiv", inputs=_PAIR, to="Div", dtypes=_NUMBERS)(lowered(division.truncate_div))
+handles("TruncateMod", "Mod", inputs=_PAIR, to="Mod", dtypes=_NUMBERS)(lowered(division.truncate_mod))
+handles("SquaredDifference", inputs=_PAIR, to="Mul", dtypes=_NUMBERS)(lowered(squared_difference))
+handles("Sign", inputs=("x",), to="Neg", dtypes=_NUMBERS)(lowered(sign))
 
 
 @handles("MulNoNan", "Xdivy", "Xlogy", inputs=("x", "y"), to="Where", dtypes=_FLOAT_NAMES)
@@ -165,9 +150,3 @@ def zero_whatever_the_other(node: Node, emit: Emitter) -> Tensor:
         result = emit.op("Mul", x, emit.op("Log", y) if node.op_type == "Xlogy" else y)
     decisive = y if node.op_type == "MulNoNan" else x
     return emit.op("Where", emit.op("Equal", decisive, zero), zero, result)
-
-
-@handles("TruncateMod", "Mod", inputs=("x", "y"), to="Mod", dtypes=_NUMBERS)
-def truncate_mod(node: Node, emit: Emitter) -> Tensor:
-    """The remainder of division rounded toward zero: it has the sign of the dividend."""
-    return emit.op("Mod", node["x"], node["y"], fmod=1)

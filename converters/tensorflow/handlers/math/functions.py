@@ -11,7 +11,9 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import activations, logarithms
+from onnx_sparse.converters.writing.lowering.arithmetic import rsqrt
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS, dtype_name
 
 _NUMBERS = ("all numbers",)
@@ -24,26 +26,14 @@ _OF_FLOATS = {
     "Acosh": "Acosh", "Atanh": "Atanh", "Erf": "Erf",
 }  # fmt: skip
 
-#: Activations, whose input TensorFlow calls features.
-_ACTIVATIONS = {"Elu": activations.elu, "Softplus": activations.softplus, "Softsign": activations.softsign}
 
-
-@handles(
+handles(
     "Erfinv",
     inputs=("x",),
     to="Log",
     dtypes=("float",),
     differs="near -1 and 1, TensorFlow rounds 1 - x, which is wrong by up to 0.3 % of the result",
-)
-def inverse_error_function(node: Node, emit: Emitter) -> Tensor:
-    """The y of which erf(y) is x, to the digits of float."""
-    return inverse_error(emit, node["x"])
-
-
-@handles("Rsqrt", inputs=("x",), to="Sqrt", dtypes=_FLOAT_NAMES)
-def reciprocal_root(node: Node, emit: Emitter) -> Tensor:
-    """One divided by the root."""
-    return emit.in_float32(lambda x: emit.op("Reciprocal", emit.op("Sqrt", x)), node["x"])
+)(lowered(inverse_error))
 
 
 @handles(*_OF_FLOATS, inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
@@ -52,13 +42,15 @@ def of_floats(node: Node, emit: Emitter) -> Tensor:
     return emit.op(_OF_FLOATS[node.op_type], node["x"])
 
 
-@handles("Selu", *_ACTIVATIONS, inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)
-def activation(node: Node, emit: Emitter) -> Tensor:
-    """The activation that ONNX has."""
+@handles("Elu", "Selu", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)
+def exponential_unit(node: Node, emit: Emitter) -> Tensor:
+    """Elu and Selu, whose numbers attributes do not hold as doubles."""
     x = node["features"]
-    if node.op_type == "Selu" and x.dtype == TensorProto.DOUBLE:  # attributes do not hold its numbers
-        return activations.selu(emit, x, emit.like(activations.SELU_ALPHA, x), emit.like(activations.SELU_SCALE, x))
-    return emit.op("Selu", x) if node.op_type == "Selu" else _ACTIVATIONS[node.op_type](emit, x)
+    if node.op_type == "Elu":
+        return activations.elu(emit, x)
+    if x.dtype != TensorProto.DOUBLE:
+        return emit.op("Selu", x)
+    return activations.selu(emit, x, emit.like(activations.SELU_ALPHA, x), emit.like(activations.SELU_SCALE, x))
 
 
 @handles("Relu", inputs=("features",), to="Relu", dtypes=_NUMBERS)
@@ -102,16 +94,11 @@ def erfc(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Sub", emit.like(1, x), emit.op("Erf", x))
 
 
-@handles("Log1p", inputs=("x",), to="Log", dtypes=_FLOAT_NAMES)
-def log1p(node: Node, emit: Emitter) -> Tensor:
-    """log(1 + x)."""
-    return logarithms.log1p(emit, node["x"])
-
-
-@handles("Expm1", inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
-def expm1(node: Node, emit: Emitter) -> Tensor:
-    """exp(x) - 1."""
-    return logarithms.expm1(emit, node["x"])
+handles("Rsqrt", inputs=("x",), to="Sqrt", dtypes=_FLOAT_NAMES)(lowered(rsqrt))
+handles("Log1p", inputs=("x",), to="Log", dtypes=_FLOAT_NAMES)(lowered(logarithms.log1p))
+handles("Expm1", inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)(lowered(logarithms.expm1))
+handles("Softplus", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered(activations.softplus))
+handles("Softsign", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered(activations.softsign))
 
 
 @handles(

@@ -8,7 +8,9 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.arithmetic import is_finite
 from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS, dtype_name
 
 _NUMBERS = ("all numbers",)
@@ -16,13 +18,10 @@ _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 _PAIR = ("x", "y")
 
 
-@handles("IsNan", "IsInf", "IsFinite", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)
+@handles("IsNan", "IsInf", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)
 def classify(node: Node, emit: Emitter) -> Tensor:
-    """Whether each is not a number, infinite, or neither."""
-    x = emit.wide(node["x"])
-    if node.op_type != "IsFinite":
-        return emit.op("IsNaN" if node.op_type == "IsNan" else "IsInf", x)
-    return emit.op("Not", emit.op("Or", emit.op("IsNaN", x), emit.op("IsInf", x)))
+    """Whether each is not a number, or infinite."""
+    return emit.op("IsNaN" if node.op_type == "IsNan" else "IsInf", emit.wide(node["x"]))
 
 
 @handles("Equal", "NotEqual", inputs=_PAIR, to="Equal", dtypes=("every type",), ignored=("incompatible_shape_error",))
@@ -78,10 +77,9 @@ def bitcast(node: Node, emit: Emitter) -> Tensor:
     return node["input"]
 
 
-@handles("LeftShift", "RightShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))
-def shift(node: Node, emit: Emitter) -> Tensor:
-    """The bits moved up or down, by at most the width of the type less 1."""
-    return (shift_left if node.op_type == "LeftShift" else shift_right)(emit, node["x"], node["y"])
+handles("LeftShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))(lowered(shift_left))
+handles("RightShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))(lowered(shift_right))
+handles("IsFinite", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)(lowered(is_finite))
 
 
 @handles("ApproximateEqual", inputs=_PAIR, to="Less", dtypes=_NUMBERS)

@@ -215,7 +215,7 @@ def broadcast_args(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.op("Where", emit.op("Equal", first, one), second, first)
 
 
-@handles("Roll", inputs=("input", "shift", "axis"), to="Slice, Concat", dtypes=("every type",))
+@handles("Roll", inputs=("input", "shift", "axis"), to="Slice", dtypes=("every type",))
 def roll(node: Node, emit: InferringEmitter) -> Tensor:
     """Move elements along axes; those that leave at one end enter at the other."""
     axes = node["axis"].integers("axis")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx_sparse.errors import CommandError
+from onnx_sparse.files.new_file import new_file
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.ascend.atb.replay import Outcome
@@ -33,13 +32,8 @@ def write_plot(path: Path, layers: Sequence[tuple[str, Sequence[Outcome]]]) -> N
     Raises:
         CommandError: The file cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(plot(layers), "utf-8")
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise CommandError(f"{path} cannot be written: {error.strerror}") from error
+    with new_file(path) as file:
+        file.write(plot(layers).encode())
 
 
 def plot(layers: Sequence[tuple[str, Sequence[Outcome]]]) -> str:

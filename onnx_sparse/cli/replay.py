@@ -17,19 +17,25 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
+from onnx_sparse.commands.replay_table import SUFFIXES, check_suffix, rows, write_table
 from onnx_sparse.converters.ascend.options import FillOptions
 from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.files.new_file import check_writable
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.ascend.atb.comparison import Comparison
+    from onnx_sparse.converters.ascend.atb.operation import OperationRunner
     from onnx_sparse.converters.ascend.atb.replay import Outcome, Replay
     from onnx_sparse.converters.ascend.atb.runs import Run
+    from onnx_sparse.converters.ascend.atb.two_dumps import Pair
 
 NAME = "replay"
 SUMMARY = "run the layers of an Ascend dump and compare with the NPU"
 EXAMPLES = """
 onnx-sparse replay msit_dump_20260101_120000/
 onnx-sparse replay atb_dump_data/ --layer ExpertFilter_0 --plot errors.svg
+onnx-sparse replay atb_dump_data/ --report page.html -o table.csv
+onnx-sparse replay quantized_dump/ --compare float_dump/
 onnx-sparse replay atb_dump_data/ --chain
 onnx-sparse replay atb_dump_data/ --tolerance 1e-3 --json
 """
@@ -53,6 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: 2^-8 for float16, 2^-7 for bfloat16, 2^-12 for float32)",
     )
     parser.add_argument("--chain", action="store_true", help="pass results on, instead of reading each from the dump")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write a table of all tensors: .csv, .xlsx or .json"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a page with the worst tensors first")
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="DUMP_DIR",
+        help="replay another dump of the same model, too, and say which of the two is wrong where they differ",
+    )
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the error of each operation into this file")
     add_options(parser, FillOptions)
     parser.add_argument(
@@ -70,22 +86,74 @@ def _tolerance(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Replay the layers."""
     from onnx_sparse.commands.runnable_backends import chosen_backend
-    from onnx_sparse.converters import ConversionError
     from onnx_sparse.converters.ascend.atb.handlers import Choices
     from onnx_sparse.converters.ascend.atb.operation import OperationRunner
+    from onnx_sparse.converters.ascend.atb.two_dumps import pairs
+
+    formats = {arguments.output: SUFFIXES, arguments.report: (".html",), arguments.plot: (".svg",)}
+    for path, suffixes in formats.items():
+        if path is not None:
+            check_suffix(path, suffixes)
+            # A dump has tables and parameters, but neither pages nor plots.
+            check_writable(path, keep=[arguments.dump] if path == arguments.output and path.exists() else [])
+    backend = chosen_backend(arguments.backend)
+    runner = OperationRunner(Choices(arguments.fill_value, arguments.fp16_overflow), backend)
+    replays, not_run, left_out = _replays(arguments.dump, arguments, runner)
+    document = {
+        "dump": str(arguments.dump),
+        "backend": backend,
+        "chain": arguments.chain,
+        "layers": [_document(replayed) for replayed in replays],
+        "not_run": not_run,
+        "left_out": left_out,
+        "notes": list(runner.notes),
+    }
+    compared: list[Pair] = []
+    if arguments.compare is not None:
+        others, others_not_run, _ = _replays(arguments.compare, arguments, runner)
+        compared = list(pairs(replays, others, arguments.tolerance))
+        document["compared"] = {
+            "dump": str(arguments.compare),
+            "not_run": others_not_run,
+            "tensors": [_pair(pair) for pair in compared],
+        }
+        if not compared:
+            raise CommandError(f"{arguments.compare} has none of the tensors of {arguments.dump}")
+    if arguments.output is not None:
+        write_table(arguments.output, rows(replays))
+    if arguments.report is not None:
+        from onnx_sparse.commands.replay_page import write_page
+
+        write_page(arguments.report, str(arguments.dump), [(_label(replayed.run), replayed) for replayed in replays])
+    if arguments.plot is not None:
+        from onnx_sparse.commands.replay_plot import write_plot
+
+        write_plot(arguments.plot, [(_label(replayed.run), replayed.outcomes) for replayed in replays])
+    if not arguments.json:
+        _show(replays, document)
+        _show_pairs(compared)
+    _check(replays, document)
+    if arguments.json:
+        output.write_json(document)
+    return output.DONE
+
+
+def _replays(
+    dump: Path, arguments: argparse.Namespace, runner: OperationRunner
+) -> tuple[list[Replay], dict[str, str], list[str]]:
+    """The layers of a dump; why some could not be run; and what was skipped."""
+    from onnx_sparse.converters import ConversionError
     from onnx_sparse.converters.ascend.atb.replay import replay
     from onnx_sparse.converters.ascend.atb.runs import find_runs
 
-    if not arguments.dump.is_dir():
-        reason = "a file; give the dump's folder" if arguments.dump.exists() else "no such directory"
-        raise CommandError(f"{arguments.dump}: {reason}")
-    backend = chosen_backend(arguments.backend)
-    runner = OperationRunner(Choices(arguments.fill_value, arguments.fp16_overflow), backend)
+    if not dump.is_dir():
+        reason = "a file; give the dump's folder" if dump.exists() else "no such directory"
+        raise CommandError(f"{dump}: {reason}")
     replays: list[Replay] = []
     not_run: dict[str, str] = {}
-    with output.progress(f"reading {arguments.dump}", quiet=arguments.json) as progress:
+    with output.progress(f"reading {dump}", quiet=arguments.json) as progress:
         try:
-            found = find_runs(arguments.dump, arguments.layer)
+            found = find_runs(dump, arguments.layer)
         except ConversionError as error:
             raise CommandError(error) from error
         for position, layer in enumerate(found.runs, 1):
@@ -95,25 +163,43 @@ def run(arguments: argparse.Namespace) -> int:
                 replays.append(replay(layer, runner, **settings))
             except ConversionError as error:  # the other layers are still run
                 not_run[_label(layer)] = _reason(layer.graph.name, error)
-    document = {
-        "dump": str(arguments.dump),
-        "backend": backend,
-        "chain": arguments.chain,
-        "layers": [_document(replayed) for replayed in replays],
-        "not_run": not_run,
-        "left_out": list(found.left_out),
-        "notes": list(runner.notes),
-    }
-    if arguments.plot is not None:
-        from onnx_sparse.cli.replay.plot import write_plot
+    return replays, not_run, list(found.left_out)
 
-        write_plot(arguments.plot, [(_label(replayed.run), replayed.outcomes) for replayed in replays])
-    if not arguments.json:
-        _show(replays, document)
-    _check(replays, document)
-    if arguments.json:
-        output.write_json(document)
-    return output.DONE
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "layer": _label(pair.first.run),
+        "other_layer": _label(pair.second.run),
+        "operation": pair.operation,
+        "tensor": pair.tensor,
+        "verdict": pair.verdicts[0],
+        "other_verdict": pair.verdicts[1],
+        "between": None if pair.between is None else _record(pair.between),
+        "cause": pair.cause,
+    }
+
+
+def _show_pairs(pairs: list[Pair]) -> None:
+    """The tensors that differ between two dumps, in the order of execution: the first one is where they part."""
+    if not pairs:
+        return
+    differing = [pair for pair in pairs if pair.cause]
+    output.heading(f"{len(differing)} of {len(pairs)} tensors differ between the dumps")
+    table = [
+        [
+            _label(pair.first.run),
+            pair.operation,
+            pair.tensor,
+            *pair.verdicts,
+            "-" if pair.between is None else _number(pair.between.max_rel),
+            pair.cause,
+        ]
+        for pair in differing[:_MOST_LINES]
+    ]
+    columns = ["layer", "operation", "tensor", "first dump", "second dump", ">max rel between", "cause"]
+    output.table(columns, table, styles=_STYLES)
+    if len(differing) > _MOST_LINES:
+        output.write_line(f"and {len(differing) - _MOST_LINES} more; see them with --json")
 
 
 def _label(run: Run) -> str:
