@@ -112,6 +112,9 @@ def test_nan_is_kept_or_named(tmp_path):
 
 #: (operator, inputs, options, expected results)
 OF_NOTHING = [
+    ("ReduceAny", [NOTHING > 0, np.array([0])], {**AT, "keep_dims": False}, [np.zeros(3, bool)]),
+    ("ReduceAll", [NOTHING > 0, np.array([0])], {**AT, "keep_dims": False}, [np.ones(3, bool)]),
+    ("ReduceSum", [NOTHING, np.zeros(0, I32)], {**AT, "keep_dims": True}, [NOTHING]),
     ("ScatterAdd", [NOTHING.T, np.zeros(0, I32), np.zeros((0, 0), F32)], {}, [NOTHING.T]),
     ("DynamicStitch", [np.zeros(0, I32), np.zeros(0, I32), NOTHING, NOTHING], {}, [NOTHING]),
     ("MaskedSelect", [NOTHING, NOTHING > 0], {}, [NOTHING[:, 0]]),

@@ -24,6 +24,7 @@ _NAMES = {
     "Softmax": "SoftmaxV2",
     "LogSoftmax": "LogSoftmaxV2",
     "ArgMax": "ArgMaxV2",
+    "Roll": "RollV2",
 }
 #: GE's names of attributes, by operator.
 _ATTRIBUTES = {
@@ -34,9 +35,9 @@ _ATTRIBUTES = {
     "MatMul": {"transpose_a": "transpose_x1", "transpose_b": "transpose_x2"},
     "BatchMatMulV2": {"adj_x": "adj_x1", "adj_y": "adj_x2"},
     "ArgMax": {"output_type": "dtype"},
+    "ArgMin": {"output_type": "dtype"},
+    "LeakyRelu": {"alpha": "negative_slope"},
 }
-#: Attributes that the adapter does not hand on.
-_DROPPED = {"sparse_gradient", "index_type", "Tsegmentids", "Truncate", "grad_a", "grad_b", "validate_indices"}
 _ACL = {
     "float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "uint16": 7, "uint32": 8, "int64": 9,
     "uint64": 10, "float64": 11, "bool": 12, "string": 13, "bfloat16": 27,
@@ -46,9 +47,14 @@ _ACL = {
 def graph_of(function: Any) -> tuple[Graph, list[str]]:
     """The graph of a tf.function with an input signature, and the names of its inputs in their order.
 
-    Variables are constants of it. Every size that TensorFlow does not know is -1.
+    Variables are constants of it. Every size that TensorFlow does not know is -1. Results that the function returns in
+    a dictionary have their names in it.
+
+    Raises:
+        ValueError: A tensor is of a type that GE does not have, such as a list, or an operator calls functions.
     """
-    frozen = convert_variables_to_constants_v2(function.get_concrete_function(), lower_control_flow=False)
+    concrete = function.get_concrete_function()
+    frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
     graph = Graph()
     wanted = _wanted(frozen.outputs)
     names = [tensor.op.name for tensor in frozen.inputs]
@@ -65,7 +71,11 @@ def graph_of(function: Any) -> tuple[Graph, list[str]]:
         )
         for output in op.outputs:
             described(node.output_desc.add(), *_type(output))
-    graph.output(*(_source(tensor) for tensor in frozen.outputs))
+    sources = [_source(tensor) for tensor in frozen.outputs]
+    if isinstance(concrete.structured_outputs, dict):
+        named = zip(sorted(concrete.structured_outputs), sources, strict=True)
+        sources = [graph.op("Identity", source, name=name) for name, source in named]
+    graph.output(*sources)
     return graph, names
 
 
@@ -88,19 +98,24 @@ def _source(tensor: Any) -> str:
 def _type(tensor: Any) -> tuple[Any, tuple[int, ...]]:
     shape = tensor.shape
     dims = (-2,) if shape.rank is None else tuple(-1 if dim is None else dim for dim in shape.as_list())
+    if tensor.dtype.name not in _ACL:
+        raise ValueError(f"{tensor.name} is of type {tensor.dtype.name}")
     return (object if tensor.dtype == tf.string else tensor.dtype.as_numpy_dtype), dims
 
 
 def _attributes(op: Any) -> dict[str, Any]:
     renamed = _ATTRIBUTES.get(op.type, {})
-    return {
-        renamed.get(name, name): _value(op.get_attr(name))
-        for name in op.node_def.attr
-        if name not in _DROPPED and not name.startswith("_")
-    }
+    return {renamed.get(name, name): _value(op.get_attr(name)) for name in op.node_def.attr if not name.startswith("_")}
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value(each) for each in value]
     if isinstance(value, tf.DType):
-        return _ACL[value.name]
-    return value.decode() if isinstance(value, bytes) else value
+        return _ACL.get(value.name, 0)
+    if hasattr(value, "unknown_rank"):
+        return [-2] if value.unknown_rank else [dim.size for dim in value.dim]
+    value = value.decode() if isinstance(value, bytes) else value
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{value} is a function")
+    return value

@@ -152,7 +152,7 @@ _NEEDS = {
         *("ParallelDynamicStitch", "UniqueExt2", "UniqueWithCountsExt2", "IndexByTensor", "Index"),
         *("IndexPutV2", "InplaceIndexAdd", "SearchSorted", "MatMulV3", "BatchMatMulV3", "LayerNorm", "GroupNormV2"),
         *("GroupNorm", "GroupNormSilu", "ReverseSequence", "SpaceToDepth", "DepthToSpace", "SpaceToBatchND"),
-        "BatchToSpaceND",
+        *("BatchToSpaceND", "Cumprod", "CumulativeLogsumexp"),
     },
 }
 

@@ -7,6 +7,7 @@ processes of their own, so that one that ends is only a finding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,22 +20,28 @@ from support.random_graph_composition import Composition, tensorflow
 _AT_ONCE = 500
 
 
-def examine(seed: int) -> tuple[Finding | None, int]:
-    """Compare one graph with TensorFlow; returns what went wrong, and how many feeds were compared."""
+def examine(seed: int, convert: Callable[[Any], Any] | None = None) -> tuple[Finding | None, int]:
+    """Compare one graph with TensorFlow; returns what went wrong, and how many feeds were compared.
+
+    Args:
+        seed: What the graph is made from.
+        convert: Makes the model of the graph's tf.function; TensorFlow's converter when omitted.
+    """
     from onnxruntime import SessionOptions
 
     from onnx_sparse import InferenceSession
     from onnx_sparse.converters import ConversionError
-    from onnx_sparse.converters.tensorflow import convert
+    from onnx_sparse.converters.tensorflow import convert as from_tensorflow
 
     composition, tf = Composition(seed), tensorflow()
     try:
-        concrete = composition.function().get_concrete_function()
+        function = composition.function()
+        concrete = function.get_concrete_function()
     except Exception as error:
         return Finding(seed, "not built", tuple(composition.steps), f"{type(error).__name__}: {error}"[:300]), 0
     steps = tuple(composition.steps)
     try:
-        model = convert(concrete)
+        model = from_tensorflow(concrete) if convert is None else convert(function)
     except ConversionError as error:
         return Finding(seed, "refused", steps, str(error).replace("\n", " ")[:300]), 0
     except Exception as error:

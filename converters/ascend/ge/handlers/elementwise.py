@@ -42,13 +42,13 @@ _SAME_BITS = ({TensorProto.INT8, TensorProto.UINT8}, {TensorProto.INT16, TensorP
               {TensorProto.INT32, TensorProto.UINT32}, {TensorProto.INT64, TensorProto.UINT64})  # fmt: skip
 
 
-@handles("Identity", "TensorMove", to="Identity")
+@handles("Identity", "TensorMove", "IdentityN", to="Identity")
 def identity(node: Node, emit: AscendEmitter) -> Results:
-    """Identity(x), TensorMove(x)."""
-    return node.take(1)
+    """Identity(x), TensorMove(x), IdentityN(x...)."""
+    return node.take(1, max(len(node.inputs), 1) if node.op_type == "IdentityN" else 1)
 
 
-@handles("Cast", to="Cast")
+@handles("Cast", to="Cast", defaults={"Truncate": False})
 def cast(node: Node, emit: AscendEmitter) -> Tensor:
     """Cast(x | dst_type), whose attribute is an aclDataType number."""
     (x,) = node.take(1)

@@ -12,7 +12,7 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.lowering import activations
+from onnx_sparse.converters.writing.lowering import activations, cumulative
 from onnx_sparse.schemas.declaration import FLOATS
 
 _NAN = "NaN propagates, from every position"
@@ -40,9 +40,9 @@ def _reduced(node: Node) -> tuple[Tensor, list[int]]:
 def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceSum(x, axes | keep_dims) and similar; operators ending in D have the axes as an attribute."""
     x, places = _reduced(node)
+    name, keep = _REDUCTIONS.get(node.op_type, node.op_type.removesuffix("D")), node.flag("keep_dims")
     if not places:
         return x
-    name, keep = _REDUCTIONS.get(node.op_type, node.op_type.removesuffix("D")), node.flag("keep_dims")
     if name == "ReduceMean" and x.dtype in FLOATS and any(x.dim(axis) in (None, 0) for axis in places):
         return emit.in_float32(lambda wide: _mean_of_any(emit, wide, places, keepdims=keep), x)
     if x.dtype in _NARROW and name != "ReduceMean":  # ONNX reduces few of these; sums and products wrap
@@ -58,15 +58,15 @@ def _mean_of_any(emit: AscendEmitter, x: Tensor, axes: list[int], *, keepdims: b
 
 
 @handles("ReduceAll", "ReduceAllD", to="ReduceMin")
-@handles("ReduceAny", "ReduceAnyD", to="ReduceMax")
+@handles("ReduceAny", "ReduceAnyD", to="ReduceSum")
 def reduce_flags(node: Node, emit: AscendEmitter) -> Tensor:
     """ReduceAll(x, axes | keep_dims), ReduceAny(x, axes | keep_dims), of bools."""
     x, places = _reduced(node)
+    keep = node.flag("keep_dims")
     if not places:
         return x
-    name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceMax"
-    flags = emit.cast(x, TensorProto.INT32)
-    return emit.cast(emit.reduce(name, flags, places, keepdims=node.flag("keep_dims")), x.dtype)
+    name = "ReduceMin" if node.op_type.startswith("ReduceAll") else "ReduceSum"  # of nothing, none is true
+    return emit.cast(emit.reduce(name, emit.cast(x, TensorProto.INT32), places, keepdims=keep), x.dtype)
 
 
 @handles("LogSoftmaxV2", to="LogSoftmax")
@@ -100,6 +100,15 @@ def cumsum(node: Node, emit: AscendEmitter) -> Tensor:
     along = emit.constant(place(x, axis.integer("axis")))
     flags = {name: int(node.flag(name)) for name in ("exclusive", "reverse")}
     return emit.in_float32(lambda wide: emit.op("CumSum", wide, along, shape=x.shape, **flags), x)
+
+
+@handles("Cumprod", "CumulativeLogsumexp", to="Scan")
+def cumulated(node: Node, emit: AscendEmitter) -> Tensor:
+    """Cumprod(x, axis | exclusive, reverse), CumulativeLogsumexp."""
+    x, axis = node.take(2)
+    compute = cumulative.cumulative_product if node.op_type == "Cumprod" else cumulative.cumulative_log_sum_exp
+    flags = {name: node.flag(name) for name in ("exclusive", "reverse")}
+    return compute(emit, x, x.axis(axis.integer("axis")), **flags)
 
 
 @handles("SoftmaxV2", to="Softmax")

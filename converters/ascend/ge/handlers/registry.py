@@ -19,11 +19,17 @@ class NodeAttributes(Attributes[Any]):
 
     #: Types and numbers of tensors, by TensorFlow's names, which the descriptions and the edges say, too.
     _SAID_ELSEWHERE = frozenset({"N", "T", "SrcT", "DstT", "Tidx", "Tindices", "Tparams", "Taxis", "Tshape", "Tperm",
-                                 "Tdim", "Tmultiples", "Tlen", "Tpaddings", "Index", "num_split", "num"})  # fmt: skip
+                                 "Tdim", "Tmultiples", "Tlen", "Tpaddings", "Index", "num_split", "num", "Tk", "TI",
+                                 "Tnumsegments", "Tsegmentids", "Tshift", "Tblock_shape", "Tcrops", "Tout",
+                                 "index_type", "index_types", "indices_type"})  # fmt: skip
+    #: Attributes of TensorFlow's operators that only its gradients, kernels and shape functions read.
+    _NOT_OF_RESULTS = frozenset({"grad_a", "grad_b", "grad_x", "grad_y", "sparse_gradient", "validate_indices",
+                                 "incompatible_shape_error"})  # fmt: skip
 
     def says_nothing(self, name: str, value: Any) -> bool:
-        """Whether it is GE's own note on a node: names before fusion, streams, places in memory."""
-        return name.startswith("_") or name in self._SAID_ELSEWHERE
+        """Whether it is GE's own note on a node (names before fusion, streams) or has no effect on what it computes."""
+        is_default = name == "bad_indices_policy" and value in ("", "DEFAULT", "ERROR")
+        return name.startswith("_") or name in self._SAID_ELSEWHERE | self._NOT_OF_RESULTS or is_default
 
 
 @dataclass(frozen=True)

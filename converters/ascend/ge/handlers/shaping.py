@@ -389,6 +389,16 @@ def roll(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.reshaped(flat, emit.shape_of(x), x.shape)
 
 
+@handles("RollV2", to="Slice, Concat", notes="axis is a constant")
+def roll_v2(node: Node, emit: AscendEmitter) -> Tensor:
+    """RollV2(x, shift, axis)."""
+    x, shift, axis = node.take(3)
+    axes = [place(x, each) for each in axis.integers("axis")]
+    moves = emit.op("Reshape", emit.cast(shift, TensorProto.INT64), emit.constant([-1]))
+    shifts = [emit.op("Gather", moves, emit.constant([k]), axis=0) for k in range(len(axes))]
+    return reordering.rolled(emit, x, shifts, axes)
+
+
 @handles("ReverseSequence", to="ReverseSequence")
 def reverse_sequence(node: Node, emit: AscendEmitter) -> Tensor:
     """ReverseSequence(x, seq_lengths | seq_dim, batch_dim): the first elements of each row from last to first."""
