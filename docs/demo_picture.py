@@ -13,8 +13,8 @@ from pathlib import Path
 from onnx_sparse.cli import demo
 from onnx_sparse.converters import tensorflow
 from onnx_sparse.html import text
-from onnx_sparse.reports.model_picture import model_picture
 from onnx_sparse.pictures import Picture
+from onnx_sparse.reports.model_picture import model_picture
 from onnx_sparse.reports.source_picture import source_picture
 
 _CHARACTER, _PADDING, _HEIGHT, _GAP, _RANK, _MARGIN, _TITLE, _PORT = 7, 12, 28, 18, 30, 14, 44, 24
