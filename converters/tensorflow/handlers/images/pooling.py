@@ -11,6 +11,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.images.layouts import Layout
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
+from onnx_sparse.converters.writing.lowering.windows import windows_along
 from onnx_sparse.converters.writing.reads import Attributes
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -22,7 +23,7 @@ _AS_DOUBLE = (TensorProto.INT32, TensorProto.UINT32)
 _AS_FLOAT = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
-@handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_SHORT)
+@handles("MaxPool", "MaxPool3D", to="MaxPool", dtypes=_SHORT)
 def max_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The largest element of each window."""
     if node["input"].dtype in (TensorProto.INT64, TensorProto.UINT64):  # which doubles do not hold
@@ -32,8 +33,7 @@ def max_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     return layout.last(emit.op("MaxPool", x, **windows))
 
 
-@handles("AvgPool", inputs=("value",), to="AveragePool", dtypes=_FLOATS)
-@handles("AvgPool3D", inputs=("input",), to="AveragePool", dtypes=_FLOATS)
+@handles("AvgPool", "AvgPool3D", to="AveragePool", dtypes=_FLOATS)
 def average_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The mean of each window, of the elements that are in the tensor."""
     layout = Layout(node, node["value" if node.op_type == "AvgPool" else "input"], emit)
@@ -41,7 +41,7 @@ def average_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     return layout.last(emit.op("AveragePool", x, count_include_pad=0, **windows))
 
 
-@handles("MaxPoolV2", inputs=("input", "ksize", "strides"), to="MaxPool", dtypes=_SHORT)
+@handles("MaxPoolV2", to="MaxPool", dtypes=_SHORT)
 def max_pool_of_inputs(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The largest element of each window, whose size and steps are constant inputs."""
     given = {name: node[name].integers(name) for name in ("ksize", "strides")}
@@ -49,12 +49,7 @@ def max_pool_of_inputs(node: Node, emit: TensorFlowEmitter) -> Tensor:
     return max_pool(replace(node, op_type="MaxPool", attributes=Attributes({**given, **rest})), emit)
 
 
-@handles(
-    "MaxPoolWithArgmax",
-    inputs=("input",),
-    to="MaxPool",
-    dtypes=_SHORT,
-)
+@handles("MaxPoolWithArgmax", to="MaxPool", dtypes=_SHORT)
 def max_pool_with_places(node: Node, emit: TensorFlowEmitter) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its place among all elements, or those of its image."""
     x, attributes = node["input"], node.attributes
@@ -87,7 +82,7 @@ def _quotient_and_rest(number: Tensor, divisor: Tensor, emit: TensorFlowEmitter)
     return emit.op("Div", number, divisor), emit.op("Mod", number, divisor)
 
 
-@handles("ExtractImagePatches", inputs=("images",), to="Gather", dtypes=("all numbers", "bool"))
+@handles("ExtractImagePatches", to="Gather", dtypes=("all numbers", "bool"))
 def extract_image_patches(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The pixels of each window as one vector; those outside of the image are 0."""
     x, attributes = node["images"], node.attributes
@@ -100,28 +95,12 @@ def extract_image_patches(node: Node, emit: TensorFlowEmitter) -> Tensor:
     padding = attributes["padding"]
     if padding not in (b"SAME", b"VALID"):
         raise Unsupported(f"its attribute padding = {padding.decode('utf-8', 'replace')!r} is not converted")
-    counts, zero, one = [], emit.constant(0), emit.constant(1)
-    made = x
+    made, counts = x, []
     for place, axis in ((1, 1), (3, 2)):
-        width, stride, rate = (given[name][axis] for name in ("ksizes", "strides", "rates"))
-        size, reach = emit.scalar(emit.size(x, axis)), (width - 1) * rate + 1
-        if padding == b"SAME":
-            count = emit.op("Div", emit.op("Add", size, emit.constant(stride - 1)), emit.constant(stride))
-            needed = emit.op("Mul", emit.op("Sub", count, one), emit.constant(stride))
-            missing = emit.op("Sub", emit.op("Add", needed, emit.constant(reach)), size)
-            border = emit.op("Max", missing, zero)
-        else:
-            room = emit.op("Max", emit.op("Sub", size, emit.constant(reach - stride)), zero)
-            count, border = emit.op("Div", room, emit.constant(stride)), zero
-        before = emit.op("Div", border, emit.constant(2))
-        ends = [emit.op("Unsqueeze", each, emit.constant([0])) for each in (before, emit.op("Sub", border, before))]
-        made = emit.op("Pad", made, emit.op("Concat", *ends, axis=0), emit.like(0, x), emit.constant([place]))
-        starts = emit.op("Mul", emit.op("Range", zero, count, one), emit.constant(stride))
-        inside = emit.constant([k * rate for k in range(width)])
-        made = emit.op(
-            "Gather", made, emit.op("Add", emit.op("Unsqueeze", starts, emit.constant([1])), inside), axis=place
-        )
-        counts.append(emit.op("Unsqueeze", count, emit.constant([0])))
+        size, stride, rate = (given[name][axis] for name in ("ksizes", "strides", "rates"))
+        kind = "same_upper" if padding == b"SAME" else "valid"
+        made, count = windows_along(emit, made, place, size=size, stride=stride, rate=rate, padding=kind)
+        counts.append(count)
     made = emit.op("Transpose", made, perm=[0, 1, 3, 2, 4, 5])
     depth = emit.op("Mul", emit.size(x, 3), emit.constant([given["ksizes"][1] * given["ksizes"][2]]))
     target = emit.op("Concat", emit.size(x, 0), *counts, depth, axis=0)

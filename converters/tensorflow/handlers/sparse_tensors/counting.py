@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import element
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.searching import count_below
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 
 _COUNTED = ("int32", "int64", "float", "double")
@@ -18,38 +19,26 @@ _TYPED = "the element types are the counts' types"
 _DIFFERS = "negative values are not counted; TensorFlow raises"
 
 
-@handles("Bincount", inputs=("arr", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
+@handles("Bincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def bincount(node: Node, emit: Emitter) -> Tensor:
     """How often each value below `size` occurs, or the sum of its weights."""
     return _count(node, Rows(node["arr"]), emit)
 
 
-@handles("DenseBincount", inputs=("input", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
+@handles("DenseBincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def dense_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of a vector, or of each row of a matrix."""
     return _count(node, rows_of_dense(node["input"], emit), emit)
 
 
-@handles(
-    "SparseBincount",
-    inputs=("indices", "values", "dense_shape", "size", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    differs=_NOTES,
-)
+@handles("SparseBincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def sparse_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of the entries of a sparse vector, or of each row of a sparse matrix."""
     rows = rows_of_sparse(node["indices"], node["values"], node["dense_shape"], emit)
     return _count(node, rows, emit)
 
 
-@handles(
-    "RaggedBincount",
-    inputs=("splits", "values", "size", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    differs=_NOTES,
-)
+@handles("RaggedBincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def ragged_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of each row."""
     return _count(node, rows_of_ragged(node["splits"], node["values"], emit), emit)
@@ -99,7 +88,7 @@ def weights_or_ones(weights: Tensor, values: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Reshape", taken, emit.shape_of(values), allowzero=1)
 
 
-@handles("Bucketize", inputs=("input",), to="Less", dtypes=_COUNTED)
+@handles("Bucketize", to="Less", dtypes=_COUNTED)
 def bucketize(node: Node, emit: Emitter) -> Tensor:
     """How many boundaries are less than or equal to each number; NaN is above all, as in TensorFlow's search."""
     boundaries = np.array(node.attributes.get("boundaries", ()), np.float32)
@@ -107,60 +96,31 @@ def bucketize(node: Node, emit: Emitter) -> Tensor:
         return emit.op("Expand", emit.constant(0, TensorProto.INT32), emit.shape_of(node["input"]))
     # TensorFlow's boundaries are float32, and it compares integers with them as float32.
     dtype = TensorProto.DOUBLE if node["input"].dtype == TensorProto.DOUBLE else TensorProto.FLOAT
-    limits = emit.constant(boundaries, dtype)
-    numbers = emit.op("Unsqueeze", emit.cast(node["input"], dtype), emit.constant([-1]))
-    below = emit.op("Less", numbers, limits)
-    reached = emit.cast(emit.op("Not", below), TensorProto.INT32)
-    return emit.op("ReduceSum", reached, emit.constant([-1]), keepdims=0)
+    limits, numbers = emit.constant(boundaries, dtype), emit.cast(node["input"], dtype)
+    return count_below(emit, limits, numbers, or_equal=True, dtype=TensorProto.INT32)
 
 
-@handles("LowerBound", "UpperBound", inputs=("sorted_inputs", "values"), to="Less", dtypes=_COUNTED)
+@handles("LowerBound", "UpperBound", to="Less", dtypes=_COUNTED)
 def bound(node: Node, emit: Emitter) -> Tensor:
     """How many numbers in a sorted row are below each value of that row, or not above it; none is above NaN."""
     limits = emit.op("Unsqueeze", node["sorted_inputs"], emit.constant([1]))
-    numbers = emit.op("Unsqueeze", node["values"], emit.constant([2]))
-    if node.op_type == "LowerBound":
-        reached = emit.op("Less", limits, numbers)
-    else:
-        reached = emit.op("Not", emit.op("Less", numbers, limits))
     dtype = int(node.attributes.get("out_type", TensorProto.INT32))
-    return emit.op("ReduceSum", emit.cast(reached, dtype), emit.constant([2]), keepdims=0)
+    return count_below(emit, limits, node["values"], or_equal=node.op_type == "UpperBound", dtype=dtype)
 
 
-@handles(
-    "DenseCountSparseOutput",
-    inputs=("values", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    notes=_TYPED,
-    differs=_DIFFERS,
-)
+@handles("DenseCountSparseOutput", to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_TYPED, differs=_DIFFERS)
 def dense_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a vector, or of each row of a matrix, with their counts."""
     return _counts(node, rows_of_dense(node["values"], emit), emit)
 
 
-@handles(
-    "SparseCountSparseOutput",
-    inputs=("indices", "values", "dense_shape", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    notes=_TYPED,
-    differs=_DIFFERS,
-)
+@handles("SparseCountSparseOutput", to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_TYPED, differs=_DIFFERS)
 def sparse_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a sparse vector, or of each row of a sparse tensor, with their counts."""
     return _counts(node, rows_of_sparse(node["indices"], node["values"], node["dense_shape"], emit), emit)
 
 
-@handles(
-    "RaggedCountSparseOutput",
-    inputs=("splits", "values", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    notes=_TYPED,
-    differs=_DIFFERS,
-)
+@handles("RaggedCountSparseOutput", to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_TYPED, differs=_DIFFERS)
 def ragged_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of each row with their counts."""
     return _counts(node, rows_of_ragged(node["splits"], node["values"], emit), emit)
