@@ -78,23 +78,26 @@ def check(settings: ConvertSettings) -> AnyRoad:
         UsageError: Settings make no sense together, or for this source.
     """
     from onnx_sparse.commands.feeds import read_files
-    from onnx_sparse.files.new_file import check_writable
+    from onnx_sparse.files.new_file import PAGE_SUFFIXES, check_writable
+    from onnx_sparse.models.model_files import WRITTEN_SUFFIXES
 
     road = _road(settings)
     road.check(road.options(**settings.of_road(road)), explain=settings.explain, verify=settings.is_verified)
     _refuse_options_of_others(road, settings)
     if settings.opset is not None:
         _check_opset(settings.opset)
-    written_inputs.check(settings.write_inputs)
     files: list[str] = [] if isinstance(settings.given, Mapping) else [*read_files(settings.given)]
     parts = [] if settings.path is None else road.parts(settings.path)
     keep: list[str | Path] = [*parts, *files]
+    if settings.write_inputs is not None:
+        check_writable(Path(settings.write_inputs), *written_inputs.SUFFIXES, keep=keep)
     if settings.target is not None:
-        check_writable(settings.target, keep=[] if road.converts_in_place else keep)
+        suffixes = () if settings.target == settings.path else WRITTEN_SUFFIXES
+        check_writable(settings.target, *suffixes, keep=[] if road.converts_in_place else keep)
     if settings.report is not None:
         if settings.target is None:
             raise UsageError("--report is about a file: give --output, too")
-        check_writable(Path(settings.report), keep=keep)
+        check_writable(Path(settings.report), *PAGE_SUFFIXES, keep=keep)
         if Path(settings.report).absolute() == settings.target.absolute():
             raise UsageError(f"--report {settings.report}: it is the model's file; give another one")
     return road

@@ -31,10 +31,10 @@ class ReportSettings(ComparedSettings):
             CommandError: A file cannot be written, or is not there.
             UsageError: The source has no such options.
         """
-        from onnx_sparse.files.new_file import check_writable
+        from onnx_sparse.files.new_file import PAGE_SUFFIXES, check_writable
 
         if self.output is not None:
-            check_writable(Path(self.output), keep=self.files())
+            check_writable(Path(self.output), *PAGE_SUFFIXES, keep=self.files())
         self.check_source()
 
 

@@ -10,25 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_sparse.errors import UsageError
 from onnx_sparse.files.array_file import Array, save_npz
 from onnx_sparse.files.new_file import new_file
-from onnx_sparse.settings import FilePath
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 SUFFIXES = (".json", ".npz")
-
-
-def check(path: FilePath | None) -> None:
-    """Refuse a file of another form.
-
-    Raises:
-        UsageError: Its name ends otherwise.
-    """
-    if path is not None and Path(path).suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--write-inputs {path}: expected FILE.json or FILE.npz")
 
 
 def write_inputs(path: Path, model: ModelProto) -> None:
