@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from onnx_sparse.commands.inspect import inspect
     from onnx_sparse.commands.report import report
     from onnx_sparse.commands.score import score
+    from onnx_sparse.commands.tables import tables
     from onnx_sparse.converters.onnx.fusing import fuse
     from onnx_sparse.converters.ragged.inputs import to_ragged
     from onnx_sparse.models.canonical import canonicalize
@@ -65,6 +66,7 @@ __all__ = [
     "report",
     "score",
     "session_options",
+    "tables",
     "to_ragged",
 ]
 
@@ -88,6 +90,7 @@ _HOMES = {
     "report": "commands.report",
     "score": "commands.score",
     "session_options": "sessions.runtime",
+    "tables": "commands.tables",
     "to_ragged": "converters.ragged.inputs",
 }
 

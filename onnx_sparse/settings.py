@@ -46,6 +46,7 @@ class Option:
         flag: The option, `--keep`; the setting's name when empty. One that sets False begins with `--no-`.
         short: A short form of it, `-o`.
         position: Whether it is no option, but an argument that is known by its position.
+        written: Whether the command declares it itself, in a form of its own.
         required: Whether a shell must give it, although Python need not.
         off: The option that makes it False; `flag` makes it True.
         off_help: What that means.
@@ -64,6 +65,7 @@ class Option:
     flag: str = ""
     short: str = ""
     position: bool = False
+    written: bool = False
     required: bool = False
     off: str = ""
     off_help: str = ""

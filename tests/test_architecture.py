@@ -145,6 +145,22 @@ def test_the_rooms_of_the_design_import_those_above_them():
         above.add(row["room"])
 
 
+def test_a_family_of_handlers_imports_only_those_above_it():
+    """The order of TensorFlow's families, and OpenVINO's handlers of detectors, which no other needs."""
+    package = "onnx_sparse.converters.tensorflow.handlers"
+    order = re.findall(
+        r"^-? ?`(\w+)`[ :]", ast.get_docstring(ast.parse(MODULES[package].read_text("utf-8"))) or "", re.M
+    )
+    families = {name.split(".")[4] for name in MODULES if name.startswith(package) and name.count(".") == 5}
+    assert sorted(order) == sorted(families)
+    for name, imports in IMPORTS.items():
+        for other in imports if name.startswith(f"{package}.") else ():
+            if other.startswith(f"{package}.") and other.count(".") == 5:
+                assert order.index(other.split(".")[4]) <= order.index(name.split(".")[4]), (name, other)
+    vision = "onnx_sparse.converters.openvino.handlers.vision"
+    assert not [name for name, imports in IMPORTS.items() if vision not in name and any(vision in o for o in imports)]
+
+
 #: The modules of onnx whose functions end the process on some models.
 FATAL_TOOLS = ("checker", "compose", "hub", "inliner", "parser", "shape_inference", "utils", "version_converter")
 

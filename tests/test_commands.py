@@ -1,8 +1,9 @@
-"""`onnx_sparse.convert`, `check`, `inspect`, `score` and `report`: what the command line says, in Python."""
+"""`onnx_sparse.convert`, `check`, `inspect`, `score`, `tables` and `report`: what the command line says, in Python."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,70 @@ def test_nothing_is_written_when_the_answers_differ(converted, tmp_path, monkeyp
     with pytest.raises(ConversionError, match="verification fails"):
         onnx_sparse.convert(converted.model, tmp_path / "model.onnx", verify=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_convert_does_in_python_what_it_does_in_a_shell(converted, tmp_path):
+    source, inputs, page = tmp_path / "source.onnx", tmp_path / "inputs.json", tmp_path / "report.html"
+    converted.save(source)
+    (tmp_path / "out").mkdir()
+    made = onnx_sparse.convert(
+        source,
+        tmp_path / "out",
+        fuse=True,
+        explain=True,
+        tables="float16",
+        write_inputs=inputs,
+        report=page,
+    )
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["source.onnx"]
+    assert made.tables == {"format": "float16", "changed": [], "distance": None}
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    given = json.loads(inputs.read_text("utf-8"))
+    for verify_with in ([str(inputs)], [f"{name}={json.dumps(value)}" for name, value in given.items()]):
+        verified = onnx_sparse.convert(source, verify_with=verify_with)
+        assert [record.ok for record in verified.verification] == [True, True]
+    assert [record.ok for record in onnx_sparse.convert(source, verify_with=feeds(given)).verification] == [True, True]
+
+
+def feeds(given: dict[str, object]) -> dict[str, np.ndarray]:
+    return {name: np.array(value, np.int64) for name, value in given.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"verify_with": ["x"]}, "verify_with= x: expected FILE.npz"),
+        ({"write_inputs": "inputs.txt"}, "write_inputs= inputs.txt: expected FILE.json or FILE.npz"),
+        ({"report": "report.html"}, "report= is about a file: give output=, too"),
+        ({"explain": True}, "explain=True of an ONNX file is for fuse=True"),
+        ({"repair_scatter": ["add"]}, "repair_scatter= is for fuse=True"),
+        ({"tag": "serve"}, "tag= is for TensorFlow's models, and this source is onnx"),
+        ({"run": False}, "run=False is for torch's programs, and this source is onnx"),
+        ({"weights": "a.bin"}, "weights= is for OpenVINO's IRs, and this source is onnx"),
+        ({"keep_unknown": True}, "keep_unknown=True is for Ascend's graphs, and this source is onnx"),
+    ],
+)
+def test_what_convert_refuses_of_a_model_in_memory(converted, options, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        onnx_sparse.convert(converted.model, **options)
+
+
+def test_tables_are_listed_and_replaced(converted, tmp_path, capsys):
+    path = tmp_path / "model.onnx"
+    converted.save(path)
+    (table,) = onnx_sparse.tables(path).tables
+    assert [table] == as_the_command_says(capsys, "tables", path)["tables"]
+    new = np.arange(np.prod(table["shape"]), dtype=np.float32).reshape(table["shape"])
+    made = onnx_sparse.tables(path, {table["name"]: new}, output=tmp_path / "new.onnx", check=True)
+    assert table["name"] in str(made)
+    assert "<table>" in made._repr_html_()
+    (tensor,) = [t for t in onnx.load(made.model).graph.initializer if t.name == table["name"]]
+    assert np.array_equal(onnx.numpy_helper.to_array(tensor), new)
+    for given, reason in (({"other": new}, "has no table other"), ({table["name"]: new[:1]}, "the array is float32")):
+        with pytest.raises(ValueError, match=reason):
+            onnx_sparse.tables(path, given)
+    with pytest.raises(ValueError, match="output= is for replace"):
+        onnx_sparse.tables(path, output="new.onnx")
 
 
 @pytest.mark.parametrize(

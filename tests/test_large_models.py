@@ -13,6 +13,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import onnx_sparse
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.models.large_models import LARGE, load, make_whole, whole_size
 from onnx_sparse.models.references import LEAST, is_reference
 
@@ -133,3 +134,32 @@ def test_a_loaded_model_refers_to_its_tables(tmp_path: Path) -> None:
         assert fused.ByteSize() < LEAST < whole_size(fused) < LARGE
         whole = make_whole(fused)
         assert whole.SerializeToString() == onnx_sparse.fuse(onnx.load(path)).SerializeToString()
+
+
+@pytest.mark.parametrize("is_one_file", [False, True])
+def test_tables_are_left_in_the_files_of_the_source(tmp_path: Path, is_one_file: bool) -> None:
+    path = saved(tmp_path, 5 * LEAST // 256)
+    expected = onnx.load(path)
+    if is_one_file:
+        path = tmp_path / "one.onnx"
+        onnx.save(onnx.load(tmp_path / "model.onnx"), path)
+    out = tmp_path / "out.onnx"
+    (tmp_path / "other").mkdir()
+    onnx_sparse.convert(path, out, leave_tables=True)
+    assert out.stat().st_size < LEAST
+    assert {file.name for file in tmp_path.glob("out*")} == {"out.onnx"}
+    assert [t.raw_data for t in onnx.load(out).graph.initializer[:_TABLES]] == [
+        t.raw_data for t in expected.graph.initializer
+    ]
+    with pytest.raises(ConversionError, match=r"tensor t0 cannot stay in .*: this file is not in .*other or below"):
+        onnx_sparse.convert(path, tmp_path / "other" / "out.onnx", leave_tables=True)
+    if is_one_file:
+        with pytest.raises(ConversionError, match=r"tensor t0 cannot stay in .*: this file is replaced"):
+            onnx_sparse.convert(path, path, leave_tables=True)
+
+
+def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
+    model = load(saved(tmp_path, 5 * LEAST // 256))
+    (tmp_path / "tables.bin").write_bytes(bytes(10))
+    with pytest.raises(OSError, match="it has changed since it was read first"):
+        make_whole(model)

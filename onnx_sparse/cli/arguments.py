@@ -18,7 +18,7 @@ def add_options(parser: argparse.ArgumentParser, settings: type[Any]) -> None:
     places: dict[str, Any] = {"": parser}
     for setting in settings_of(settings):
         option = setting.option
-        if option is None:
+        if option is None or option.written:
             continue
         if option.group not in places:
             places[option.group] = parser.add_argument_group(option.group)
@@ -86,7 +86,7 @@ def given(settings: type[S], arguments: argparse.Namespace) -> S:
     """
     found = {}
     for setting in settings_of(settings):
-        if setting.option is None:
+        if setting.option is None or setting.option.written:
             continue
         value = getattr(arguments, setting.name)
         if setting.type in (Sequence, Mapping) and not value and setting.default is not MISSING:

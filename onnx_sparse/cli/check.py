@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import add_options
+from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.errors import FAILED, printable
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _STYLES = {"error": "bold red", "warning": "yellow"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    add_options(parser, ModelSettings)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,10 +5,12 @@ subgraphs and model-local functions), and the backends that can run them, with r
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import add_options
+from onnx_sparse.commands.description import Description
+from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.errors import printable
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ _STYLES = {"yes": "green", "no": "red"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    add_options(parser, ModelSettings)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,13 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     described = describe(load_model(arguments.model), arguments.model)
     if arguments.json:
-        output.write_json(described)
+        output.write_json(dict(described))
     else:
         _show(described)
     return output.DONE
 
 
-def _show(described: dict[str, Any]) -> None:
+def _show(described: Description) -> None:
     from onnx_sparse.commands.model_graph import who_runs
     from onnx_sparse.models.load_and_save import size_text
 
@@ -79,7 +81,7 @@ def _show(described: dict[str, Any]) -> None:
         output.table(["node", "why its answers may differ from the source's"], rows)
 
 
-def _show_nodes(described: dict[str, Any]) -> None:
+def _show_nodes(described: Description) -> None:
     rows = [
         [
             node["op"],

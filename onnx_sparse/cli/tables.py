@@ -9,19 +9,13 @@ disk and in memory.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.commands.named_values import named_values
+from onnx_sparse.commands.tables import TablesSettings, listed
 from onnx_sparse.errors import UsageError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
 
 NAME = "tables"
 SUMMARY = "list a model's embedding tables, or replace them"
@@ -35,62 +29,29 @@ onnx-sparse tables model.onnx replace items_table=retrained.npy users_table=user
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    add_options(parser, TablesSettings)
     parser.add_argument("action", nargs="?", choices=["replace"], metavar="replace", help="replace tables")
     parser.add_argument(
         "replacements", nargs="*", metavar="NAME=FILE.npy", help="with replace: a table and its new values"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="OUT.onnx",
-        help="with replace: the model to write (default: MODEL)",
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="verify the checksums of the model's data files, if it has them"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List or replace tables."""
-    from onnx_sparse.commands.embedding_tables import check_files, describe, replace_tables, tables_of
-    from onnx_sparse.models.load_and_save import load_model
-
-    if arguments.action is None and arguments.output is not None:
-        raise UsageError("-o is for replace")
-    if arguments.action is not None and not arguments.replacements:
-        raise UsageError("replace needs NAME=FILE.npy")
-    path: Path = arguments.model
+    settings = given(TablesSettings, arguments)
     if arguments.action is not None:
-        path = arguments.output or path
         named = named_values(arguments.replacements, "NAME=FILE.npy", at_last=True)
-        replace_tables(arguments.model, path, {name: Path(file) for name, file in named.items()})
-    model = load_model(path)
-    if arguments.check:
-        with output.progress("reading the data files") as progress:
-            check_files(model, path, progress)
-    rows = [describe(table, path) for table in tables_of(model)]
+        if not named:
+            raise UsageError("replace needs NAME=FILE.npy")
+        settings = replace(settings, replace=named)
+    with output.progress("reading", quiet=arguments.json) as progress:
+        found = listed(settings, progress)
     if arguments.json:
-        output.write_json({"model": str(path), "tables": rows})
+        output.write_json({"model": found.model, "tables": found.tables})
+        return output.DONE
+    output.heading(found.model)
+    if found.tables:
+        output.table(*found.cells())
     else:
-        _show(path, rows)
-    return output.DONE
-
-
-def _show(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    from onnx_sparse.models.load_and_save import size_text
-
-    output.heading(str(path))
-    if not rows:
         output.write_line("no tables: neither our lookups nor Gather read an initializer")
-        return
-    cells = []
-    for row in rows:
-        kind = f"{row['type']}, {row['bits']} bits" if row["bits"] else row["type"]
-        place = row["file"] if row["offset"] is None else f"{row['file']} at {row['offset']}"
-        counts = Counter(reader["operator"] for reader in row["used_by"])
-        readers = ", ".join(name if count == 1 else f"{count} {name}" for name, count in counts.items())
-        shape = f"[{', '.join(map(str, row['shape']))}]"
-        cells.append([row["name"], shape, kind, size_text(row["bytes"]), place, readers])
-    output.table(["table", "shape", "type", ">bytes", "file", "read by"], cells)
+    return output.DONE

@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx_sparse.commands.compared import ComparedSettings
 from onnx_sparse.commands.errors import raised
+from onnx_sparse.commands.model_settings import ComparedSettings
 from onnx_sparse.settings import Backend, FilePath, function_of, numbers, option
 
 if TYPE_CHECKING:

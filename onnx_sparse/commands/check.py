@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from onnx_sparse.commands.findings import Finding, find
+from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.commands.text import text_table
 from onnx_sparse.html import html_table, text
-
-if TYPE_CHECKING:
-    from onnx_sparse.models.model_files import ModelSource
+from onnx_sparse.settings import function_of
 
 
 @dataclass(frozen=True)
@@ -59,13 +56,13 @@ class Check:
         return f"{self.model}: {said or 'ok'}, form {self.form}"
 
 
-def check(model: ModelSource) -> Check:
+@function_of(ModelSettings)
+def check(settings: ModelSettings) -> Check:
     """Check a model before it runs: onnx's checker, types and shapes, operators, the limits of ONNX Runtime.
 
         assert onnx_sparse.check("model.onnx")
 
-    Args:
-        model: A path, ModelProto, bytes or onnx_ir.Model.
+    The model may also be in memory: a ModelProto, bytes or an onnx_ir.Model.
 
     Raises:
         OSError: The file cannot be read.
@@ -74,8 +71,7 @@ def check(model: ModelSource) -> Check:
     from onnx_sparse.commands.forms import NOT_FOR, form_of
     from onnx_sparse.models.model_files import file_of, read_light_model
 
-    with file_of(model) as path:
+    with file_of(settings.model) as path:
         proto = read_light_model(path)
         form = form_of(proto)
-        name = os.fspath(model) if isinstance(model, (str, os.PathLike)) else "the model"
-        return Check(name, tuple(find(proto, path)), form, NOT_FOR[form])
+        return Check(settings.name, tuple(find(proto, path)), form, NOT_FOR[form])

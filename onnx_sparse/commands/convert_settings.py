@@ -240,6 +240,13 @@ class ConvertSettings(SourceSettings):
             off_help="put tensors into OUT.onnx",
         ),
     )
+    leave_tables: bool = field(
+        default=False,
+        metadata=option(
+            "leave tensors of 64 KiB and more in the source's files, which OUT.onnx then needs: they are not copied. "
+            "The files must be in the folder of OUT.onnx or below"
+        ),
+    )
     tables: Literal["float16", "bfloat16", "int8", "int4"] | None = field(
         default=None,
         metadata=option(

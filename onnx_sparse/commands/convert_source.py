@@ -251,7 +251,13 @@ def convert_source(origin: str, settings: ConvertSettings, *, keeps_model: bool 
         if keeps_model:
             written = type(model)()
             written.CopyFrom(model)
-        size["size"] = save_model(written, target, external=settings.external_data, made_from=made_from)
+        size["size"] = save_model(
+            written,
+            target,
+            external=settings.external_data,
+            leave_tables=settings.leave_tables,
+            made_from=made_from,
+        )
     if settings.report is not None:
         _write_report(conversion, records, settings, refused=None if failure is None else model, why=failure)
     document: Any = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from onnx_sparse.errors import printable
 
@@ -14,8 +15,71 @@ if TYPE_CHECKING:
     from onnx_sparse.commands.model_graph import PlacedNode
 
 
-def describe(model: ModelProto, path: Path) -> dict[str, Any]:
-    """Everything that the command shows, as JSON."""
+class Value(TypedDict):
+    """An input or output."""
+
+    name: str
+    type: str
+
+
+class DescribedFeature(TypedDict):
+    """A feature that the model records."""
+
+    name: str
+    kind: str
+    inputs: Mapping[str, str]
+    vocabulary_size: int | None
+
+
+class DescribedNode(TypedDict):
+    """A node of the domain: `exists` says whether this version has its operator."""
+
+    name: str
+    op: str
+    exists: bool
+    types: Mapping[str, str]
+    attributes: Mapping[str, str]
+    canonical: bool
+    backends: Mapping[str, bool]
+
+
+class LostRows(TypedDict):
+    """A scatter that loses rows, and how."""
+
+    node: str
+    how: str
+
+
+class DescribedBackend(TypedDict):
+    """Whether a backend runs the model, why it does not, and what it is."""
+
+    runs: bool
+    why_not: list[str]
+    what: str
+
+
+class Description(TypedDict):
+    """What is in a model."""
+
+    model: str
+    size: int
+    other_domains: list[str]
+    form: str
+    ir_version: int
+    opsets: dict[str, int]
+    producer: str
+    inputs: list[Value]
+    outputs: list[Value]
+    features: list[DescribedFeature]
+    nodes: list[DescribedNode]
+    other_nodes: dict[str, int]
+    lost_rows: list[LostRows]
+    functions: list[str]
+    backends: dict[str, DescribedBackend]
+
+
+def describe(model: ModelProto, path: Path) -> Description:
+    """Everything that `inspect` shows."""
     from onnx_sparse.commands.forms import form_of
     from onnx_sparse.commands.model_graph import disk_size, infer_types, nodes, opset_imports, other_domains, type_text
     from onnx_sparse.commands.runnable_backends import BACKENDS, PYTHON, canonical_obstacle, obstacles
@@ -54,7 +118,7 @@ def describe(model: ModelProto, path: Path) -> dict[str, Any]:
     }
 
 
-def _describe_features(model: ModelProto) -> list[dict[str, Any]]:
+def _describe_features(model: ModelProto) -> list[DescribedFeature]:
     """The features that a model records; none if its record does not fit it."""
     from onnx_sparse.rows.model_features import features
 
@@ -73,7 +137,7 @@ def _describe_features(model: ModelProto) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> dict[str, Any]:
+def _describe_node(placed: PlacedNode, against: dict[str, list[str]]) -> DescribedNode:
     from onnx_sparse.commands.model_graph import type_name
     from onnx_sparse.models.canonical import canonical_gaps
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from onnx_sparse.commands import Progress
 from onnx_sparse.errors import CommandError, printable
@@ -19,6 +21,27 @@ if TYPE_CHECKING:
 
 #: How often tables are replaced again in a model that other processes replace meanwhile.
 _ATTEMPTS = 100
+
+
+class Reader(TypedDict):
+    """A node that reads a table."""
+
+    operator: str
+    node: str
+
+
+class TableDescription(TypedDict):
+    """A table for machines: `bits` of a quantized one, `offset` of one in a file with others."""
+
+    name: str
+    shape: list[int]
+    type: str
+    bits: int | None
+    bytes: int
+    file: str
+    offset: int | None
+    checksum: str | None
+    used_by: list[Reader]
 
 
 @dataclass
@@ -63,8 +86,8 @@ def _bits(node: NodeProto) -> int:
     return next((int(a.s) for a in node.attribute if a.name == "bits"), 8)
 
 
-def replace_tables(source: Path, path: Path, files: dict[str, Path]) -> None:
-    """Write a model with the arrays of files for some of its tables.
+def replace_tables(source: Path, path: Path, given: Mapping[str, Any]) -> None:
+    """Write a model with arrays, or those of files, for some of its tables.
 
     Where another process replaces the model meanwhile, what it has written is read and changed: neither loses a table.
     """
@@ -73,13 +96,14 @@ def replace_tables(source: Path, path: Path, files: dict[str, Path]) -> None:
     from onnx_sparse.models.references import holding_arrays
 
     load_model(source)  # first its faults, then those of the paths
-    check_writable(path, keep=files.values())
+    files = [Path(table) for table in given.values() if isinstance(table, (str, os.PathLike))]
+    check_writable(path, keep=files)
     in_place = path.exists() and path.samefile(source)
     for attempt in range(_ATTEMPTS):
         state = state_of(source)
         try:
             with holding_arrays():
-                _write_replaced(load_model(source), source, path, files, state if in_place else None)
+                _write_replaced(load_model(source), source, path, given, state if in_place else None)
         except ChangedError:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -88,7 +112,7 @@ def replace_tables(source: Path, path: Path, files: dict[str, Path]) -> None:
 
 
 def _write_replaced(
-    model: ModelProto, source: Path, path: Path, files: dict[str, Path], made_from: tuple[int, ...] | None
+    model: ModelProto, source: Path, path: Path, given: Mapping[str, Any], made_from: tuple[int, ...] | None
 ) -> None:
     from onnx_sparse.models.external_data import location, write_model
     from onnx_sparse.models.load_and_save import writer
@@ -96,12 +120,12 @@ def _write_replaced(
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     tables = {table.tensor.name: table for table in tables_of(model)}
     moved: list[tuple[TensorProto, Any]] = []
-    for name, file in files.items():
+    for name, new in given.items():
         if name not in initializers:
             there = ", ".join(map(printable, tables)) or "none"
             raise CommandError(f"{source} has no table {printable(name)}; its tables are {there}")
         table = tables.get(name, Table(initializers[name]))
-        for tensor_name, content in _contents(table, file, initializers).items():
+        for tensor_name, content in _contents(table, new, initializers).items():
             tensor = initializers[tensor_name]
             if location(tensor):
                 moved.append((tensor, content))
@@ -121,7 +145,7 @@ def _put(tensor: TensorProto, content: Any) -> None:
     refer(tensor, np.frombuffer(content, np.uint8))
 
 
-def _contents(table: Table, file: Path, initializers: dict[str, TensorProto]) -> dict[str, Any]:
+def _contents(table: Table, new: Any, initializers: dict[str, TensorProto]) -> dict[str, Any]:
     """The new bytes of a table, and of its scales and biases, by the names of their tensors.
 
     Raises:
@@ -133,7 +157,9 @@ def _contents(table: Table, file: Path, initializers: dict[str, TensorProto]) ->
     from onnx_sparse.models.quantization import quantized_rows, rounded_rows
     from onnx_sparse.schemas.declaration import numpy_dtype
 
-    tensor, array = table.tensor, np.asarray(read_npy(file, mapped=True), order="C")
+    is_file = isinstance(new, (str, os.PathLike))
+    file = new if is_file else "the array"
+    tensor, array = table.tensor, np.asarray(read_npy(Path(new), mapped=True) if is_file else new, order="C")
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     name, dtype, shape = tensor.name, np.dtype(numpy_dtype(tensor.data_type)), tuple(tensor.dims)
     types = [dtype.name]
@@ -193,8 +219,8 @@ def check_files(model: ModelProto, path: Path, progress: Progress = lambda stage
             raise CommandError(f"{file} is not what {path} was written with: its SHA-1 is {found}, not {checksum}")
 
 
-def describe(table: Table, path: Path) -> dict[str, Any]:
-    """What `--json` says of a table."""
+def describe(table: Table, path: Path) -> TableDescription:
+    """What is said of a table."""
     from onnx_sparse.commands.model_graph import type_name
     from onnx_sparse.models.external_data import location
     from onnx_sparse.schemas.declaration import numpy_dtype

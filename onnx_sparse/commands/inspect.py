@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.commands.text import text_table
 from onnx_sparse.html import html_table, text
+from onnx_sparse.settings import function_of
 
 if TYPE_CHECKING:
-    from onnx_sparse.models.model_files import ModelSource
+    from onnx_sparse.commands.description import Description
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,10 @@ class Inspection:
             `other_nodes`, `functions`, `opsets`, `form`, `size`, `backends`, ...
     """
 
-    document: Mapping[str, Any]
+    document: Description
 
     def __getitem__(self, name: str) -> Any:
-        return self.document[name]
+        return self.document[name]  # type: ignore[literal-required]
 
     def __str__(self) -> str:
         tables = (text_table(columns, rows) for columns, rows in self._tables())
@@ -66,13 +67,13 @@ class Inspection:
         ]
 
 
-def inspect(model: ModelSource) -> Inspection:
+@function_of(ModelSettings)
+def inspect(settings: ModelSettings) -> Inspection:
     """What is in a model: inputs, features, nodes of the domain, and what can run them.
 
         print(onnx_sparse.inspect("model.onnx"))
 
-    Args:
-        model: A path, ModelProto, bytes or onnx_ir.Model.
+    The model may also be in memory: a ModelProto, bytes or an onnx_ir.Model.
 
     Raises:
         OSError: The file cannot be read.
@@ -81,7 +82,7 @@ def inspect(model: ModelSource) -> Inspection:
     from onnx_sparse.commands.description import describe
     from onnx_sparse.models.model_files import model_of, read_light_model
 
-    if isinstance(model, (str, os.PathLike)):
-        return Inspection(describe(read_light_model(model), Path(model)))
-    proto = model_of(model)
+    if isinstance(settings.model, (str, os.PathLike)):
+        return Inspection(describe(read_light_model(settings.model), Path(settings.model)))
+    proto = model_of(settings.model)
     return Inspection({**describe(proto, Path("the model")), "size": proto.ByteSize()})

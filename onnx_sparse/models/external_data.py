@@ -32,7 +32,7 @@ from onnx_sparse.files.new_file import (
 )
 from onnx_sparse.files.ranges import FileRange, StoredFile
 from onnx_sparse.models.model_files import ONNX_SUFFIXES, require_whole_sources
-from onnx_sparse.models.references import is_reference, require_whole
+from onnx_sparse.models.references import data_of, is_reference, require_whole
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -134,6 +134,26 @@ def write_model(
             return size + _replace(model, path, write)
 
 
+def name_sources(model: ModelProto, path: Path) -> None:
+    """Let a model name the files that it refers to as those of its external data.
+
+    Raises:
+        CommandError: Such a file is not below the folder of `path`, where ONNX allows it, or it is `path` itself.
+    """
+    from onnx_sparse.models.graphs import all_tensors
+
+    real = Path(os.path.realpath(path))
+    for tensor in filter(is_reference, all_tensors(model)):
+        data = data_of(tensor)
+        if not isinstance(data, FileRange):
+            continue
+        source = Path(data.file.path)
+        if source == real or not source.is_relative_to(real.parent):
+            why = "is replaced" if source == real else f"is not in {real.parent} or below, where ONNX allows it"
+            raise CommandError(f"tensor {printable(tensor.name)} cannot stay in {source}: this file {why}")
+        _point_to(tensor, source.relative_to(real.parent).as_posix(), data.offset, data.length, data.file.checksum)
+
+
 def _write_data(
     file: BinaryIO, contents: Iterable[tuple[TensorProto, Any]]
 ) -> tuple[list[tuple[TensorProto, int, int]], str]:
@@ -195,7 +215,7 @@ def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Pat
 def _replace(model: ModelProto, path: Path, write: Write) -> int:
     """Write a model file, and remove the files of tensors that only the one before had."""
     real = Path(os.path.realpath(path))
-    old = set(_own_data(real)) - {real.with_name(name) for name in _locations(model)}
+    old = set(_own_data(real)) - {real.parent / name for name in _locations(model)}
     old = {file for file in old if not _is_used_by_another(file, real)}
     with new_file(path) as file:
         size = write(model, file)
@@ -208,7 +228,8 @@ def _point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum
     tensor.data_location = tensor.EXTERNAL
     tensor.ClearField("external_data")
     for key, value in (("location", name), ("offset", offset), ("length", length), ("checksum", checksum)):
-        tensor.external_data.add(key=key, value=str(value))
+        if value != "":
+            tensor.external_data.add(key=key, value=str(value))
 
 
 def _data_paths(model: Path) -> Iterator[Path]:

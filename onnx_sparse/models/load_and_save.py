@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from onnx_sparse.errors import CommandError
-from onnx_sparse.models.external_data import write_model
+from onnx_sparse.models.external_data import name_sources, write_model
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -81,6 +81,7 @@ def save_model(
     path: Path,
     *,
     external: bool | None = None,
+    leave_tables: bool = False,
     read_from: Path | None = None,
     made_from: tuple[int, ...] | None = None,
 ) -> int:
@@ -94,6 +95,7 @@ def save_model(
         model: The model.
         path: Where to.
         external: Whether tensors go to the other file, however large they are.
+        leave_tables: Whether the data of references stay in their files.
         read_from: The file that the model is from, if the data of some tensors are beside it and not in the model.
         made_from: As in `write_model`.
 
@@ -101,8 +103,11 @@ def save_model(
         The bytes written.
 
     Raises:
-        CommandError: One file is asked for, and none can hold the model.
+        CommandError: One file is asked for, and none can hold the model; or tensors are to stay in a file that is not
+            below the folder of `path`, or that is replaced.
     """
+    if leave_tables:
+        name_sources(model, path)
     form = _form(path)
     size = _byte_size(model)
     if external is None:

@@ -218,7 +218,7 @@ def test_other_byte_and_row_orders(cli, path, tmp_path):
         (["replace", "emb=NEW"], 1, "has no table emb; its tables are emb_table, other"),
         (["replace", "emb_table=none.npy"], 1, "none.npy: no such file"),
         (["replace", "emb_table=NEW", "-o", "NEW"], 2, "it is what this command reads"),
-        (["-o", "x.onnx"], 2, "-o is for replace"),
+        (["-o", "x.onnx"], 2, "--output is for replace"),
     ],
 )
 def test_wrong_arguments(cli, beside, folder, new, arguments, code, message):

@@ -5,12 +5,21 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from drawing.declaration import GENERATORS, missing, pinned, unknown
 from drawing.engine import cases, every_rule, examine, outcome
 from onnx_sparse.converters.onnxruntime import integers
+from onnx_sparse.converters.rewriting.rule import Rule
+from onnx_sparse.converters.rewriting.rules.dropped_ids import DropNegative
 
 
 def test_every_anchor_is_drawn():
@@ -48,6 +57,29 @@ def test_a_fault_of_a_guard_is_found(monkeypatch):
         said, _, _ = outcome(generator(rng, anchor), kind, rng)
         wrong += said != "equal"
     assert wrong
+
+
+def _mismatches(rules: Iterable[type[Rule[Any]]]) -> list[str]:
+    """The rules whose `check` or `rewrite` does not take what their `pattern` binds."""
+    found = []
+    for rule in rules:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(rule.pattern)))
+        bound = [node for way in ast.walk(tree) if isinstance(way, ast.Return) for node in ast.walk(way)]
+        matches = [{ast.literal_eval(key) for key in node.keys if key} for node in bound if isinstance(node, ast.Dict)]
+        assert matches, f"{rule.__name__} binds nothing that can be read"
+        for match, function in itertools.product(matches, (rule.check, rule.rewrite)):
+            try:
+                inspect.signature(function).bind(rule, None, None, **dict.fromkeys(match))
+            except TypeError as error:
+                found.append(f"{rule.__name__}.{function.__name__}: {error}")
+    return found
+
+
+def test_rules_take_what_their_patterns_bind(monkeypatch):
+    assert _mismatches(every_rule()) == []
+    monkeypatch.setattr(DropNegative, "rewrite", lambda self, graph, node, misspelt: None)
+    (found,) = _mismatches([DropNegative])
+    assert found.startswith("DropNegative.")
 
 
 def test_an_anchor_without_a_generator_is_found(monkeypatch):

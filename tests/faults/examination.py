@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto
+from support.comparison import difference
 
 import onnx_sparse
 from faults.operations import Array
@@ -124,27 +125,6 @@ def _compare(model: ModelProto, patterns: Sequence[Pattern], batches: Sequence[A
                 continue
             wanted = [(p, given, w) for p, given, ws in zip(patterns, inputs, answers, strict=True) for w in ws]
             for (pattern, given, want), answer in zip(wanted, got, strict=True):
-                if not _is_equal(want, np.asarray(answer)):
+                if said := difference(want, np.asarray(answer), 1e-4):
                     shapes = [array.shape for array in given]
-                    report.found.append(
-                        f"{at}: {pattern.fault} of {shapes} differs: {_brief(answer)} for {_brief(want)}"
-                    )
-
-
-def _is_equal(want: Array, got: Array) -> bool:
-    if want.shape != got.shape:
-        return False
-    if want.dtype.kind in "OSU":
-        return [_text(w) for w in want.ravel()] == [_text(g) for g in got.ravel()]
-    if want.dtype != got.dtype:
-        return False
-    return bool(np.allclose(want, got, 1e-4, 1e-4, equal_nan=True) if want.dtype.kind == "f" else (want == got).all())
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _brief(array: Any) -> str:
-    flat = np.asarray(array)
-    return f"{flat.dtype}{flat.shape} {flat.ravel()[:4].tolist()}"
+                    report.found.append(f"{at}: {pattern.fault} of {shapes} differs: {said}")

@@ -29,7 +29,7 @@ def one_node(op: Op, types: Iterable[tuple[str, int]], attributes: Mapping[str, 
     return helper.make_model(helper.make_graph([node], "g", inputs, outputs), ir_version=10, opset_imports=imports)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=512)
 def _session(
     op_name: str, types: tuple[tuple[str, int], ...], attributes: tuple[tuple[str, str], ...], threads: int
 ) -> onnx_sparse.InferenceSession:
@@ -39,6 +39,11 @@ def _session(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # there are many sessions
     options.log_severity_level = 4  # errors are raised, so they need not be logged
     return onnx_sparse.InferenceSession(model, options, backend="native")
+
+
+def forget_sessions() -> None:
+    """Drop the sessions that are kept; each keeps the memory of its largest run."""
+    _session.cache_clear()
 
 
 def session_for(

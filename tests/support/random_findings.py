@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from support import comparison
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,9 @@ class Finding:
 
 def difference(got: np.ndarray, want: np.ndarray, rounding: float = 0) -> str:
     """How an output is not TensorFlow's beyond rounding, or "" if it is."""
-    if got.dtype != want.dtype or got.shape != want.shape:
-        return f"{got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}"
-    if want.dtype.kind == "f":
-        finite = want[np.isfinite(want)]
-        scale = np.abs(finite).max(initial=1e-3)
-        equal = np.allclose(got, want, rtol=1e-4, atol=max(1e-5 * scale, rounding), equal_nan=True)
-    else:
-        equal = np.array_equal(got, want)
-    return "" if equal else f"{got.ravel()[:5]} for {want.ravel()[:5]}"
+    finite = want[np.isfinite(want)] if want.dtype.kind == "f" else np.zeros(0)
+    scale = float(np.abs(finite).max(initial=1e-3))
+    return comparison.difference(want, got, 1e-4, max(1e-5 * scale, rounding))
 
 
 Examine = Callable[[int], tuple[Finding | None, int]]

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
+from support.comparison import difference
 from support.drawn_nodes import Array, Drawn, Rng
 from support.node_families import FAMILIES
 from support.program import parser
@@ -76,18 +77,9 @@ def reference(drawn: Drawn, model: ModelProto) -> list[Array]:
 def compared(drawn: Drawn, want: Sequence[Array], have: Sequence[Array]) -> str:
     """Whether results are equal, as far as the arithmetic allows."""
     for wanted, got in zip(map(np.asarray, want), have, strict=True):
-        if wanted.shape != got.shape:
-            return f"shape {got.shape}, not {wanted.shape}"
-        if wanted.dtype != got.dtype and wanted.dtype.kind not in "OU":
-            return f"type {got.dtype}, not {wanted.dtype}"
-        if wanted.dtype.kind in "OUSbiu":
-            if not np.array_equal(wanted, got):
-                return f"{got.ravel()[:8]}, not {wanted.ravel()[:8]}"
-            continue
         loose = 5e-2 if wanted.dtype.itemsize == 2 else drawn.tolerance
-        one, other = wanted.astype(np.float64), got.astype(np.float64)
-        if not np.allclose(one, other, rtol=loose, atol=loose, equal_nan=True):
-            return f"{got.ravel()[:8]}, not {wanted.ravel()[:8]}"
+        if said := difference(wanted, got, loose):
+            return said
     return "equal"
 
 

@@ -444,13 +444,13 @@ _ALL_TYPES = frozenset(NAMES[number] for number in ONNX_TYPES)
 _SOME_TYPES = frozenset({"float32", "float64", "float16", "int64", "int8", "uint16", "string"})
 
 
-def examined(row: Row, *, of_all_types: bool) -> tuple[Counter[str], list[str]]:
-    """How often each outcome is, and what is wrong."""
+def examined(row: Row, *, of_other_types: bool = False) -> tuple[Counter[str], list[str]]:
+    """How often each outcome is, and what is wrong: of the calls in some types, or of those in all other types."""
     counts: Counter[str] = Counter()
     wrong = []
     for trial in trials(row):
         _, _, dtype = trial.name.partition("=")
-        if not of_all_types and dtype in _ALL_TYPES - _SOME_TYPES:
+        if (dtype in _ALL_TYPES - _SOME_TYPES) != of_other_types:
             continue
         try:
             found = outcome(trial)

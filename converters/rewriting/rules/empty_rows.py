@@ -15,6 +15,24 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 
 
+def unlike_a_default(graph: Graph, node: NodeProto, weight: str | None) -> str | None:
+    """Why what fills the empty rows of a lookup is not what its default_index would mean, if it is not.
+
+    Args:
+        graph: The graph.
+        node: The lookup.
+        weight: The weight that fills them; None if the weights were not filled along with the ids.
+    """
+    if graph.integers(node.input[4]) != [-1]:
+        return "there is a default_index already"
+    if graph.shape(node.input[5]) == (0,):
+        return None
+    if weight is None:
+        return "the weights were not filled along with the ids"
+    one = graph.constant(weight)
+    return "empty rows have another weight than 1" if one is None or one.item() != 1 else None
+
+
 @dataclass(frozen=True)
 class _Filled:
     """The inputs of a SparseFillEmptyRows or RaggedFillEmptyRows node."""
@@ -69,14 +87,8 @@ class DefaultRow(Rule[Graph]):
         counted = one_more_than_the_last(graph, graph.without_casts(node.input[3]))
         if counted is None or graph.without_casts(counted) != segments:
             return "the number of segments is not that of the filled rows"
-        if graph.integers(node.input[4]) != [-1]:
-            return "there is a default_index already"
-        if graph.shape(node.input[5]) == (0,):
-            return None
-        if weights is None or weights.place != ids.place:
-            return "the weights were not filled along with the ids"
-        one = graph.constant(weights.default)
-        return "empty rows have another weight than 1" if one is None or one.item() != 1 else None
+        weight = None if weights is None or weights.place != ids.place else weights.default
+        return unlike_a_default(graph, node, weight)
 
     def rewrite(self, graph: Graph, node: NodeProto, ids: _Filled, weights: _Filled | None) -> None:
         """Give the reduction the ids as they were before they were filled."""

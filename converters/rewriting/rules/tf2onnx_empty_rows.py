@@ -14,7 +14,7 @@ from onnx import NodeProto, TensorProto
 from onnx_sparse.converters.rewriting.entries import column
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.rule import Match, Rule
-from onnx_sparse.converters.rewriting.rules.empty_rows import broadcast_rows, is_zero
+from onnx_sparse.converters.rewriting.rules.empty_rows import broadcast_rows, is_zero, unlike_a_default
 from onnx_sparse.converters.rewriting.rules.exported_lookups import (
     before_counting,
     counted_from_the_front,
@@ -153,14 +153,8 @@ class DefaultOfFilledRows(Rule[Graph]):
             return "the segments are not the rows that were filled"
         if not is_one_more(graph, graph.without_casts(node.input[3]), node.input[2]):
             return "the number of segments is not that of the filled rows"
-        if graph.integers(node.input[4]) != [-1]:
-            return "there is a default_index already"
-        if graph.shape(node.input[5]) == (0,):
-            return None
-        if weights is None or weights.empty != ids.empty:
-            return "the weights were not filled along with the ids"
-        one = graph.constant(weights.added)
-        return "empty rows have another weight than 1" if one is None or one.item() != 1 else None
+        weight = None if weights is None or weights.empty != ids.empty else weights.added
+        return unlike_a_default(graph, node, weight)
 
     def rewrite(self, graph: Graph, node: NodeProto, ids: _Filled, weights: _Filled | None) -> None:
         """Give the reduction the ids as they were before they were filled."""

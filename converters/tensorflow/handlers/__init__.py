@@ -4,12 +4,12 @@ A handler of tensors, which `handles` registers, is a function of a node and an 
 
 - `math`: elements, reductions, products, random numbers, recurrent cells, quantization
 - `moving`: what makes, moves, picks or sorts elements
-- `sparse_tensors`: sparse and ragged tensors, segments, counts, lookups
-- `texts`: strings, and the messages and lines in them
 - `images`: windows, sizes, colors, boxes
+- `texts`: strings, and the messages and lines in them
+- `sparse_tensors`: sparse and ragged tensors, segments, counts, lookups
 
-`structure` holds the operators about the graph, which `structure` registers: they are looked up first, see the graph
-around the node, and their values need not be tensors. None of the others imports it.
+`structure` holds the operators about the graph, which `structure` registers: they are looked up first, and their
+handlers see the graph around the node, and make values that need not be tensors. A family imports only those above it.
 """
 
 from __future__ import annotations

@@ -9,12 +9,11 @@ from typing import Any
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.handler import Handler, Node
 from onnx_sparse.converters.tensorflow.importing.nodes import GraphNode
-from onnx_sparse.converters.tensorflow.importing.values import Value
+from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing import registry
-from onnx_sparse.converters.writing.reads import refuse_unread
 
-__all__ = ["HANDLERS", "STRUCTURE", "Handler", "Node", "handles", "structure"]
+__all__ = ["HANDLERS", "STRUCTURE", "GraphNode", "Handler", "Node", "handles", "structure"]
 
 #: The handlers by TensorFlow operator.
 HANDLERS = registry.Registry(Handler)
@@ -25,22 +24,13 @@ handles = HANDLERS.handles
 class Structure(registry.Handler):
     """How an operator is converted that is about the graph and not about tensors alone.
 
+    Its function takes a `GraphNode`; its results are values, which need not be tensors.
+
     Attributes:
-        function: Converts a node: its arguments are the conversion, the scope of the node, and the node.
-        reads: The origins of what the node reads, by the same arguments; its inputs when omitted.
+        reads: The origins of what a node reads; its inputs when omitted.
     """
 
-    reads: Callable[[Context, Scope, Any], list[Any]] | None = None
-
-    def made(self, context: Context, scope: Scope, node: GraphNode) -> tuple[Value, ...]:
-        """The results of a node.
-
-        Raises:
-            Unsupported: It cannot be converted, or has an attribute that was not read.
-        """
-        results: tuple[Value, ...] = self.function(context, scope, node)
-        refuse_unread(node, self.ignored)
-        return results
+    reads: Callable[[Context, Scope, NodeDef], list[Any]] | None = None
 
 
 #: The operators that are about the graph: constants, variables, tables, branches, loops and lists.

@@ -202,7 +202,7 @@ class Importer(Context):
             return (self._looked_up(lookup, emit),)
         if node.op in STRUCTURE:
             scope.data_inputs(node)
-            return STRUCTURE[node.op].made(self, scope, GraphNode(node))
+            return STRUCTURE[node.op].convert(GraphNode(self, scope, node), emit)
         if is_shape_of_variants(node):
             (value,) = self.values(scope.origins(node))
             return (shape_of_variants(value, node, emit),)

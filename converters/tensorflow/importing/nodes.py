@@ -8,12 +8,15 @@ from typing import Any
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes, MessageAttributes
+from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.tensorflow.importing.handler import Handler, Node
 from onnx_sparse.converters.tensorflow.importing.refusals import REFUSALS
+from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE, type_name
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
+from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.writing import reads
 from onnx_sparse.converters.writing.registry import Handler as AnyHandler
@@ -47,22 +50,50 @@ def converted_by(
 
 
 class GraphNode(reads.Node):
-    """A node about the graph, whose attributes are TensorFlow's messages.
+    """A node about the graph, and what is around it.
 
     Args:
+        context: The conversion.
+        scope: The scope of the node.
         node: The node.
+
+    Attributes:
+        name: Its name in its scope.
+        op: Its operator.
+        input: The names of the tensors that it reads.
+        attr: Its attributes as TensorFlow's messages.
+        attributes: The same with the defaults of the operator, as handlers of tensors see them.
     """
 
-    def __init__(self, node: NodeDef) -> None:
-        self._node = node
+    def __init__(self, context: Context, scope: Scope, node: NodeDef) -> None:
+        self.context, self.scope = context, scope
+        self.name, self.op, self.input = node.name, node.op, node.input
         self.attr = MessageAttributes(operators()[node.op], node.attr)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)
+        self.attributes = Attributes(operators()[node.op], self.attr)
 
     def parts(self) -> Iterable[reads.Reads]:
         """See `Node`."""
         return (self.attr,)
+
+    def origins(self) -> list[Any]:
+        """The origins of its inputs."""
+        return self.scope.origins(self)
+
+    def values(self) -> list[Value]:
+        """The values of its inputs."""
+        return self.context.values(self.origins())
+
+    def tensors(self) -> list[Tensor]:
+        """The values of its inputs, which are tensors.
+
+        Raises:
+            Unsupported: One is none.
+        """
+        return self.context.tensors(self.origins())
+
+    def begin(self) -> None:
+        """Name the nodes that are written next after it, where others have been converted since."""
+        self.scope.frame.emit.begin(f"{self.scope.name}{self.name}")
 
 
 def refuse_types(node: NodeDef) -> None:

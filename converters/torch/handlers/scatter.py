@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
@@ -59,20 +61,24 @@ def scatter_reduce(node: Node, emit: TorchEmitter) -> Tensor:
     return _by_elements(node, emit, node.tensor("src"), node.text("reduce"), node.flag("include_self"))
 
 
-def _elements_placed(node: Node, emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor) -> Tensor:
-    """The elements of src in their places along a dimension; a scalar has none."""
+#: Writes elements to those of a tensor by index, along a dimension.
+_Write = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+
+
+def _along(node: Node, emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor, write: _Write) -> Tensor:
+    """What is written along a dimension, which a scalar does not have."""
     if start.rank == 0:
         node.disregard("dim")
         start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
-        return emit.scalar(_placed(emit, start, ids, src, 0))
-    return _placed(emit, start, ids, src, start.axis(node.integer("dim")))
+        return emit.scalar(write(start, ids, src, 0))
+    return write(start, ids, src, start.axis(node.integer("dim")))
 
 
 @handles("aten.scatter.src", to="ScatterElements")
 def scatter(node: Node, emit: TorchEmitter) -> Tensor:
     """The elements of src in place of those of self at index, of which there may be fewer."""
     start, ids, src = node.tensor("self"), index(emit, node.tensor("index")), node.tensor("src")
-    return _elements_placed(node, emit, start, ids, src)
+    return _along(node, emit, start, ids, src, partial(_placed, emit))
 
 
 @handles("aten.scatter.value", to="ScatterElements")
@@ -81,7 +87,7 @@ def scatter_value(node: Node, emit: TorchEmitter) -> Tensor:
     start, ids, value = node.tensor("self"), index(emit, node.tensor("index")), node.number("value")
     number = value if isinstance(value, Tensor) else emit.constant(value, start.dtype)
     src = emit.op("Expand", emit.cast(number, start.dtype), emit.shape_of(ids), shape=ids.shape)
-    return _elements_placed(node, emit, start, ids, src)
+    return _along(node, emit, start, ids, src, partial(_placed, emit))
 
 
 @handles("aten.index_copy.default", to="ScatterND")
@@ -237,11 +243,11 @@ def _by_slices(node: Node, emit: TorchEmitter, source: Tensor, reduction: str, i
 def _by_elements(node: Node, emit: TorchEmitter, src: Tensor, reduction: str, include_self: bool) -> Tensor:
     """Reduce elements, each with an index along a dimension of its own."""
     start, ids = node.tensor("self"), index(emit, node.tensor("index"))
-    if start.rank == 0:
-        node.disregard("dim")
-        start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
-        return emit.scalar(_scattered(emit, start, ids, src, 0, reduction, include_self))
-    return _scattered(emit, start, ids, src, start.axis(node.integer("dim")), reduction, include_self)
+
+    def write(start: Tensor, ids: Tensor, src: Tensor, dim: int) -> Tensor:
+        return _scattered(emit, start, ids, src, dim, reduction, include_self)
+
+    return _along(node, emit, start, ids, src, write)
 
 
 def _scattered(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
+from support.comparison import difference
 from support.torch_exports import read_torchlib_once
 
 import onnx_sparse
@@ -26,17 +26,6 @@ def torchlib() -> None:
     import torch.onnx._internal.exporter._registration  # noqa: F401
 
     read_torchlib_once()
-
-
-def difference(want: np.ndarray, got: np.ndarray) -> str:
-    """What is different, in one line; empty if nothing is."""
-    if (want.dtype, want.shape) != (got.dtype, got.shape):
-        return f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
-    tolerance = TOLERANCES.get(want.dtype.name, 1e-5)
-    if want.dtype.name in TOLERANCES:
-        want, got = want.astype(np.float64), got.astype(np.float64)
-    equal = np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
-    return "" if equal else f"{got.tolist()}, not {want.tolist()}"
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +68,8 @@ def agree() -> Callable[..., Any]:
         for place, batch in enumerate(batches):
             results = session.run(None, dict(zip(names, map(to_numpy, batch), strict=True)))
             for name, want, got in zip(calls, module(*batch), results, strict=True):
-                if found := difference(to_numpy(want), got):
+                wanted = to_numpy(want)
+                if found := difference(wanted, got, TOLERANCES.get(wanted.dtype.name, 1e-5)):
                     wrong.append(f"{name} on batch {place}: {found}")
         assert not wrong, "\n".join(wrong)
         return model

@@ -9,7 +9,7 @@ from onnx import GraphProto, TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import structure
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
@@ -74,17 +74,17 @@ def outer_origins(context: Context, scope: Scope, wanted: Sequence[Any]) -> list
     reads=_reads,
     ignored=("then_branch", "else_branch", "branches", "output_shapes"),  # which scopes read
 )
-def branch(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def branch(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """An If, or for several branches, an If in an If."""
-    emit: InferringEmitter = scope.frame.emit
-    (condition,) = context.tensors(scope.origins(node)[:1])
+    context, scope = node.context, node.scope
+    (condition,) = context.tensors(node.origins()[:1])
     scopes = _branches(context, scope, node)
     if not scopes:
         raise Unsupported("it has no branches")
     found = [each.results() for each in scopes]
     context.convert([origin for origins in found for origin in origins])  # to list all that cannot be
     results = [context.tensors(origins) for origins in found]
-    emit.begin(f"{scope.name}{node.name}")
+    node.begin()
     dtypes = [tensor.dtype for tensor in results[0]]
     if any([tensor.dtype for tensor in each] != dtypes for each in results):
         raise Unsupported("its branches return different types")

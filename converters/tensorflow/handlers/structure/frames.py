@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensorflow.handlers.registry import structure
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.handlers.structure.branches import (
     branch_graph,
     common_shape,
@@ -27,6 +27,7 @@ from onnx_sparse.converters.tensorflow.importing.context import Context, Frame
 from onnx_sparse.converters.tensorflow.importing.values import Value
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope, parts_of
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _SWITCHES = ("Switch", "RefSwitch")
 _ENTERS = ("Enter", "RefEnter")
@@ -144,15 +145,15 @@ def _reads(context: Context, scope: Scope, merge: Any) -> list[Any]:
 
 
 @structure("Merge", "RefMerge", reads=_reads)
-def merge_branches(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def merge_branches(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """An If: what the branch that is computed makes, and the number of the input that this is."""
-    emit = scope.frame.emit
+    context, scope = node.context, node.scope
     predicate, sides, parts = _branches(context, scope, node)
     (condition,) = context.tensors([scope.origin(predicate)])
     origins = [origin for part in parts for origin in part.results()]
     context.convert(origins)
     results = context.tensors(origins)
-    emit.begin(f"{scope.name}{node.name}")
+    node.begin()
     if results[0].dtype != results[1].dtype:
         raise Unsupported("its branches make different types")
     graphs = []
@@ -233,10 +234,11 @@ def _initial(context: Context, scope: Scope, end: Any) -> list[Any]:
 
 
 @structure("Exit", "RefExit", reads=_initial)
-def leave(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def leave(node: GraphNode, emit: InferringEmitter) -> Value:
     """A Loop. It takes one variable out of it."""
+    context, scope = node.context, node.scope
     cycle, number = _cycle(scope, node)
     key = (id(scope), cycle.name)
     if key not in context.loops:
         context.loops[key] = converted_loop(context, cycle, context.values(cycle.initial()))
-    return (context.loops[key][number],)
+    return context.loops[key][number]

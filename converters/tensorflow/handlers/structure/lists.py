@@ -11,10 +11,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import structure
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.handlers.structure.ragged_rows import VARIANT, concatenated_rows, of_rows
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
-from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, RaggedRows, Resource, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
@@ -31,15 +30,11 @@ _Convert = Callable[[list[Any], Attributes, int, InferringEmitter], Value]
 def _list(op_type: str) -> Callable[[_Convert], _Convert]:
     def register(function: _Convert) -> _Convert:
         @structure(op_type)
-        def convert(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
-            values = _inputs(context, scope, node)
-            emit = scope.frame.emit
-            emit.begin(f"{scope.name}{node.name}")
-            attributes = Attributes(operators()[node.op], node.attr)
-            if node.attr["element_dtype"].type == VARIANT:
-                return (of_rows(node.op, values, emit),)
-            dtype = onnx_type(node.attr["element_dtype"].type)
-            return (function(values, attributes, dtype, emit),)
+        def convert(node: GraphNode, emit: InferringEmitter) -> Value:
+            values, number = _inputs(node), node.attr["element_dtype"].type
+            if number == VARIANT:
+                return of_rows(node.op, values, emit)
+            return function(values, node.attributes, onnx_type(number), emit)
 
         convert.__doc__ = function.__doc__
         return function
@@ -47,9 +42,9 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
     return register
 
 
-def _inputs(context: Context, scope: Scope, node: NodeDef) -> list[Any]:
+def _inputs(node: GraphNode) -> list[Any]:
     """The inputs of a node: lists and handles where its operator takes these, and tensors elsewhere."""
-    values = context.values(scope.origins(node))
+    values = node.values()
     kinds: dict[str, Any] = {"input_handle": ListOfTensors, "flow_in": ListOfTensors, "handle": Resource}
     if "element_dtype" in node.attr and node.attr["element_dtype"].type == VARIANT:
         kinds = {"input_handle": ListOfRows, "tensor": RaggedRows, "item": RaggedRows}
@@ -196,11 +191,9 @@ def push_back(values: list[Any], attributes: Attributes, dtype: int, emit: Infer
 
 
 @structure("TensorListConcat", "TensorListConcatV2")
-def concatenated(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def concatenated(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """The elements one after the other, and how many rows each has."""
-    given, *_ = context.values(scope.origins(node))
-    emit = scope.frame.emit
-    emit.begin(f"{scope.name}{node.name}")
+    given, *_ = node.values()
     if isinstance(given, ListOfRows):
         return concatenated_rows(given, emit)
     rows = rows_of(given, emit)
@@ -226,24 +219,23 @@ def only_concatenated(scope: Scope, node: NodeDef, position: int) -> bool:
 
 
 @structure("TensorListLength")
-def length(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def length(node: GraphNode, emit: InferringEmitter) -> Value:
     """The number of elements."""
-    (given,) = _inputs(context, scope, node)
-    return (scope.frame.emit.cast(given.size, TensorProto.INT32),)
+    (given,) = _inputs(node)
+    return emit.cast(given.size, TensorProto.INT32)
 
 
 @structure(
     "TensorArrayV3",  # an array that does not keep its elements refuses what is read twice
     ignored=("clear_after_read", "dynamic_size", "identical_element_shapes"),  # who writes to it reads dynamic_size
 )
-def array(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def array(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """A list of TensorFlow 1. What orders the effects on it, its flow, is the list here."""
-    (size,) = context.tensors(scope.origins(node))
-    emit = scope.frame.emit
-    shape = Attributes(operators()[node.op], node.attr)["element_shape"]
+    (size,) = node.tensors()
+    shape = node.attributes["element_shape"]
     known = None if shape is None else tuple(shape)
     made = ListOfTensors(None, emit.scalar(emit.int64(size)), onnx_type(node.attr["dtype"].type), known)
-    return Resource(scope, node), made
+    return Resource(node.scope, node), made
 
 
 def _array_of(values: list[Any]) -> tuple[ListOfTensors, bool]:
@@ -253,34 +245,29 @@ def _array_of(values: list[Any]) -> tuple[ListOfTensors, bool]:
 
 
 @structure("TensorArrayWriteV3")
-def array_write(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def array_write(node: GraphNode, emit: InferringEmitter) -> Value:
     """The list with another element."""
-    values = _inputs(context, scope, node)
+    values = _inputs(node)
     given, grows = _array_of(values)
-    scope.frame.emit.begin(f"{scope.name}{node.name}")
-    return (with_element(given, values[1], values[2], scope.frame.emit, grows=grows),)
+    return with_element(given, values[1], values[2], emit, grows=grows)
 
 
 @structure("TensorArrayReadV3", "TensorArrayGatherV3")
-def array_read(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def array_read(node: GraphNode, emit: InferringEmitter) -> Value:
     """One element, or some of them as a tensor."""
-    values = _inputs(context, scope, node)
+    values = _inputs(node)
     given, _ = _array_of(values)
-    emit = scope.frame.emit
-    emit.begin(f"{scope.name}{node.name}")
-    if node.op == "TensorArrayGatherV3" and (shape := Attributes(operators()[node.op], node.attr)["element_shape"]):
+    if node.op == "TensorArrayGatherV3" and (shape := node.attributes["element_shape"]):
         given = replace(given, element_shape=known_shape(given.element_shape, tuple(shape)))
-    return (emit.op("Gather", rows_of(given, emit), emit.int64(values[1]), axis=0),)
+    return emit.op("Gather", rows_of(given, emit), emit.int64(values[1]), axis=0)
 
 
 @structure("TensorArrayScatterV3")
-def array_scatter(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def array_scatter(node: GraphNode, emit: InferringEmitter) -> Value:
     """The list with the slices of a tensor at some positions."""
-    values = _inputs(context, scope, node)
+    values = _inputs(node)
     given, grows = _array_of(values)
     positions, rows = values[1], values[2]
-    emit = scope.frame.emit
-    emit.begin(f"{scope.name}{node.name}")
     if grows:
         raise Unsupported("it may make the list longer")
     before = given.rows
@@ -291,11 +278,11 @@ def array_scatter(context: Context, scope: Scope, node: NodeDef) -> tuple[Value,
     inner = None if rows.shape is None else rows.shape[1:]
     size = None if given.size.value is None else int(given.size.value)
     after = emit.op("ScatterND", before, places, rows, shape=None if inner is None else (size, *inner))
-    return (ListOfTensors(after, given.size, given.dtype, known_shape(given.element_shape, inner)),)
+    return ListOfTensors(after, given.size, given.dtype, known_shape(given.element_shape, inner))
 
 
 @structure("TensorArraySizeV3")
-def array_size(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def array_size(node: GraphNode, emit: InferringEmitter) -> Value:
     """The number of elements."""
-    given, _ = _array_of(_inputs(context, scope, node))
-    return (scope.frame.emit.cast(given.size, TensorProto.INT32),)
+    given, _ = _array_of(_inputs(node))
+    return emit.cast(given.size, TensorProto.INT32)

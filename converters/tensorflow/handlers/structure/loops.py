@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import structure
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.handlers.structure.branches import common_shape, truth
 from onnx_sparse.converters.tensorflow.handlers.structure.lists import (
     known_shape,
@@ -48,8 +48,9 @@ _MOST_ATTEMPTS = 8
     reads=read_before,
     ignored=("cond", "body", "output_shapes", "parallel_iterations"),  # which scopes read; and how many at once
 )
-def loop(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def loop(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """A loop of two functions; variables that nothing needs leave it."""
+    context, scope = node.context, node.scope
     if any(changes(scope.library, node.attr[name].func.name) for name in ("body", "cond")):
         raise Unsupported("it changes a variable or table, a state that is not converted")
     live, declared = live_variables(context, scope, node), _declared_shapes(node)

@@ -10,44 +10,40 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
-from onnx_sparse.converters.tensorflow.importing.context import Context
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, RaggedRows, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS, onnx_type
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
-from onnx_sparse.converters.tensorflow.reading.operators import operators
-from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 VARIANT = NUMBERS["variant"]
 
 
 @structure("RaggedTensorToVariant")
-def to_variant(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def to_variant(node: GraphNode, emit: InferringEmitter) -> Value:
     """A ragged tensor as one variant, or as a vector of its rows."""
-    *splits, values = context.tensors(scope.origins(node))
-    emit = scope.frame.emit
+    *splits, values = node.tensors()
     is_vector = bool(node.attr["batched_input"].b)
     if is_vector and not splits:
         raise Unsupported("it makes variants of the rows of a dense tensor")
-    return (RaggedRows(tuple(map(emit.int64, splits)), values, is_vector),)
+    return RaggedRows(tuple(map(emit.int64, splits)), values, is_vector)
 
 
 @structure("RaggedTensorFromVariant")
-def from_variant(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def from_variant(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """The ragged or dense tensor that a variant is, or whose rows a vector of variants are."""
-    (given,) = context.values(scope.origins(node))
+    (given,) = node.values()
     if not isinstance(given, RaggedRows):
         raise Unsupported("it takes what is no variant of a ragged tensor")
-    attributes = Attributes(operators()[node.op], node.attr)
+    attributes = node.attributes
     count, rank = attributes["output_ragged_rank"], attributes["input_ragged_rank"]
     if count != len(given.splits) or rank not in (-1, count - given.is_vector):
         raise Unsupported(f"its variants have {len(given.splits)} row splits, not {count} as it says")
     if given.values.dtype != onnx_type(node.attr["Tvalues"].type):
         raise Unsupported(f"its variants hold {given.values}, not what it says")
-    emit, dtype = scope.frame.emit, onnx_type(node.attr["Tsplits"].type or NUMBERS["int64"])
+    emit, dtype = emit, onnx_type(node.attr["Tsplits"].type or NUMBERS["int64"])
     return (*(emit.cast(splits, dtype) for splits in given.splits), given.values)
 
 

@@ -10,77 +10,64 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import Node, structure
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, Node, structure
 from onnx_sparse.converters.tensorflow.handlers.sparse_tensors.arithmetic import sparse_tensor_dense_mat_mul
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
-from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.values import SparseMatrix, Value
-from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
-from onnx_sparse.converters.tensorflow.reading.operators import operators
-from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing import reads
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 
 @structure("SparseTensorToCSRSparseMatrix")
-def from_sparse_tensor(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def from_sparse_tensor(node: GraphNode, emit: InferringEmitter) -> Value:
     """The coordinates, values and shape of a sparse tensor."""
-    indices, values, shape = context.tensors(scope.origins(node))
+    indices, values, shape = node.tensors()
     if shape.shape != (2,) and (indices.shape is None or indices.shape[-1] != 2):
         raise Unsupported("only single matrices are converted, of a sparse tensor whose rank is known to be 2")
-    return (SparseMatrix(indices, values, shape),)
+    return SparseMatrix(indices, values, shape)
 
 
 @structure("CSRSparseMatrixToSparseTensor")
-def to_sparse_tensor(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def to_sparse_tensor(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """The coordinates, values and shape."""
-    matrix = _matrix(context.values(scope.origins(node))[0])
+    matrix = _matrix(node.values()[0])
     return matrix.indices, matrix.values, matrix.shape
 
 
 @structure("CSRSparseMatrixToDense")
-def to_dense(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def to_dense(node: GraphNode, emit: InferringEmitter) -> Value:
     """Zeros with the values at their coordinates."""
-    emit = _begun(scope, node)
-    return (_dense(_matrix(context.values(scope.origins(node))[0]), emit),)
+    return _dense(_matrix(node.values()[0]), emit)
 
 
 @structure("SparseMatrixMatMul")
-def mat_mul(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def mat_mul(node: GraphNode, emit: InferringEmitter) -> Value:
     """The product of a sparse and a dense matrix."""
-    emit = _begun(scope, node)
-    a, b = context.values(scope.origins(node))
+    a, b = node.values()
     if not isinstance(b, Tensor):
         raise Unsupported("its second input is no dense matrix")
-    attributes = Attributes(operators()[node.op], node.attr)
+    attributes = node.attributes
     a = _turned(_matrix(a), _is_turned(attributes, "a"), emit)
     b = emit.op("Transpose", b, perm=[1, 0]) if _is_turned(attributes, "b") else b
     made = _product(a, b, emit)
     is_turned = attributes["transpose_output"]
     _ = attributes["conjugate_output"]  # the numbers are real
-    return (emit.op("Transpose", made, perm=[1, 0]) if is_turned else made,)
+    return emit.op("Transpose", made, perm=[1, 0]) if is_turned else made
 
 
 @structure("SparseMatrixSparseMatMul")
-def sparse_mat_mul(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def sparse_mat_mul(node: GraphNode, emit: InferringEmitter) -> Value:
     """The product of two sparse matrices, computed as a dense one; an entry may be 0, as in TensorFlow."""
-    emit = _begun(scope, node)
-    attributes = Attributes(operators()[node.op], node.attr)
+    attributes = node.attributes
     a, b = (
         _turned(_matrix(value), _is_turned(attributes, name), emit)
-        for name, value in zip("ab", context.values(scope.origins(node)), strict=True)
+        for name, value in zip("ab", node.values(), strict=True)
     )
     made = _product(a, _dense(b, emit), emit)
     marked = _product(_marked(a, emit), _dense(_marked(b, emit), emit), emit)
     places = emit.op("NonZero", emit.op("Greater", marked, emit.like(0, marked)))
     indices = emit.op("Transpose", places, perm=[1, 0], shape=(None, 2))
-    return (SparseMatrix(indices, emit.op("GatherND", made, indices), emit.shape_of(made)),)
-
-
-def _begun(scope: Scope, node: NodeDef) -> InferringEmitter:
-    emit: InferringEmitter = scope.frame.emit
-    emit.begin(f"{scope.name}{node.name}")
-    return emit
+    return SparseMatrix(indices, emit.op("GatherND", made, indices), emit.shape_of(made))
 
 
 def _matrix(value: Value) -> SparseMatrix:

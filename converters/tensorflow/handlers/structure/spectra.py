@@ -6,43 +6,22 @@ real and the imaginary part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import structure
-from onnx_sparse.converters.tensorflow.importing.context import Context
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.importing.values import COMPLEX, ComplexTensor, Value
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
-from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering.fourier import real_of_half
 
-Function = Callable[..., Value]
 
-
-def _complex(*op_types: str) -> Callable[[Function], Function]:
-    """Register a function of the values of a node's inputs, the node and an emitter."""
-
-    def register(function: Function) -> Function:
-        @structure(*op_types)
-        def convert(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
-            values = context.values(scope.origins(node))
-            emit: InferringEmitter = scope.frame.emit
-            emit.begin(f"{scope.name}{node.name}")
-            return (function(*values, node=node, emit=emit),)
-
-        convert.__doc__ = function.__doc__
-        return function
-
-    return register
-
-
-@_complex("Complex")
-def fromparts_of(real: Value, imaginary: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
+@structure("Complex")
+def fromparts_of(node: GraphNode, emit: InferringEmitter) -> Value:
     """The complex numbers of two tensors, real and imaginary parts."""
+    real, imaginary = node.values()
     real, imaginary = _tensor(real), _tensor(imaginary)
     shape = emit.op("Shape", emit.op("Add", real, imaginary))
     last = emit.constant([-1])
@@ -50,56 +29,62 @@ def fromparts_of(real: Value, imaginary: Value, *, node: NodeDef, emit: Inferrin
     return ComplexTensor(emit.op("Concat", *parts, axis=-1))
 
 
-@_complex("Real", "Imag")
-def part(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
+@structure("Real", "Imag")
+def part(node: GraphNode, emit: InferringEmitter) -> Value:
     """The real or the imaginary part."""
+    (value,) = node.values()
     return emit.op("Gather", parts_of(value), emit.constant(int(node.op == "Imag")), axis=-1)
 
 
-@_complex("Conj")
-def conjugate(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
+@structure("Conj")
+def conjugate(node: GraphNode, emit: InferringEmitter) -> Value:
     """The conjugate complex numbers."""
+    (value,) = node.values()
     parts = parts_of(value)
     return ComplexTensor(emit.op("Mul", parts, emit.cast(emit.constant([1, -1]), parts.dtype)))
 
 
-@_complex("ComplexAbs")
-def absolute(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
+@structure("ComplexAbs")
+def absolute(node: GraphNode, emit: InferringEmitter) -> Value:
     """The absolute values."""
+    (value,) = node.values()
     parts = parts_of(value)
     total = emit.op("ReduceSum", emit.op("Mul", parts, parts), emit.constant([-1]), keepdims=0)
     return emit.op("Sqrt", total)
 
 
-@_complex("FFT", "FFT2D", "IFFT", "IFFT2D")
-def transform(value: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
+@structure("FFT", "FFT2D", "IFFT", "IFFT2D")
+def transform(node: GraphNode, emit: InferringEmitter) -> Value:
     """A DFT along the last dimension, or the last two."""
+    (value,) = node.values()
     parts, count = parts_of(value), 2 if node.op.endswith("2D") else 1
     for axis in range(count):
-        parts = _transformed(parts, parts.rank - 2 - axis, None, node, emit, inverse=int(node.op.startswith("I")))
+        parts = _transformed(parts, parts.rank - 2 - axis, None, emit, inverse=int(node.op.startswith("I")))
     return ComplexTensor(parts)
 
 
-@_complex("RFFT", "RFFT2D")
-def transform_of_real(value: Value, lengths: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
+@structure("RFFT", "RFFT2D")
+def transform_of_real(node: GraphNode, emit: InferringEmitter) -> Value:
     """The first half of a DFT of real numbers, along the last dimension or the last two."""
+    value, lengths = node.values()
     x, sizes = _tensor(value), emit.int64(_tensor(lengths))
     parts = emit.op("Unsqueeze", x, emit.constant([-1]))
     count = 2 if node.op.endswith("2D") else 1
     for axis in range(count):
         length = emit.scalar(emit.op("Gather", sizes, emit.constant(count - 1 - axis)))
-        parts = _transformed(parts, x.rank - 1 - axis, length, node, emit, onesided=int(axis == 0))
+        parts = _transformed(parts, x.rank - 1 - axis, length, emit, onesided=int(axis == 0))
     return ComplexTensor(parts)
 
 
-@_complex("IRFFT", "IRFFT2D")
-def real_transform(value: Value, lengths: Value, *, node: NodeDef, emit: InferringEmitter) -> Value:
+@structure("IRFFT", "IRFFT2D")
+def real_transform(node: GraphNode, emit: InferringEmitter) -> Value:
     """The real numbers of the first half of their DFT, along the last dimension or the last two."""
+    value, lengths = node.values()
     parts, sizes = parts_of(value), emit.int64(_tensor(lengths))
     rank, first = parts.rank, emit.constant([0])
     if node.op.endswith("2D"):
         length = emit.scalar(emit.op("Gather", sizes, emit.constant(0)))
-        parts = _transformed(parts, rank - 3, length, node, emit, inverse=1)
+        parts = _transformed(parts, rank - 3, length, emit, inverse=1)
         parts = replace(parts, shape=(None,) * (rank - 1) + (2,))
     length = emit.scalar(emit.op("Gather", sizes, emit.constant(-1)))
     batch = emit.op("Unsqueeze", parts, first)
@@ -130,7 +115,6 @@ def _transformed(
     parts: Tensor,
     axis: int,
     length: Tensor | None,
-    node: NodeDef,
     emit: InferringEmitter,
     *,
     onesided: int = 0,

@@ -10,8 +10,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, structure
+from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, GraphNode, structure
 from onnx_sparse.converters.tensorflow.importing.context import Context
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.tensorflow.importing.nodes import converted_by
 from onnx_sparse.converters.tensorflow.importing.values import Resource, Table, Value
 from onnx_sparse.converters.tensorflow.reading.effects import last_change
@@ -20,6 +21,7 @@ from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.files.guarded_files import read_file
 from onnx_sparse.schemas.declaration import numpy_dtype
 
@@ -34,30 +36,29 @@ _MOST_ASSET, _MOST_LINES = 1 << 30, 1 << 26
 
 
 @structure("LookupTableFindV2", "LookupTableFind")
-def lookup_table_find(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def lookup_table_find(node: GraphNode, emit: TensorFlowEmitter) -> tuple[Value, ...]:
     """The value of each key."""
-    handle, keys, default = context.values(scope.origins(node))
+    handle, keys, default = node.values()
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
         raise Unsupported("its keys are no tensor")
-    refuse_changed(context, scope, node, handle)
-    emit = scope.frame.emit
-    emit.begin(f"{scope.name}{node.name}")
+    refuse_changed(node.context, node.scope, node, handle)
+    node.begin()
     # The handle is no tensor; its handler looks at the table instead.
     stand_in = Tensor("", TensorProto.UNDEFINED)
     results, _ = converted_by(
-        HANDLERS["LookupTableFindV2"], node, node.name, [stand_in, keys, default], emit, table_of(context, handle)
+        HANDLERS["LookupTableFindV2"], node, node.name, [stand_in, keys, default], emit, table_of(node.context, handle)
     )
     return results
 
 
 @structure("LookupTableSizeV2", "LookupTableSize")
-def lookup_table_size(context: Context, scope: Scope, node: NodeDef) -> tuple[Value, ...]:
+def lookup_table_size(node: GraphNode, emit: InferringEmitter) -> Value:
     """The number of keys."""
-    (handle,) = context.values(scope.origins(node))
-    table = table_of(context, handle)
+    (handle,) = node.values()
+    table = table_of(node.context, handle)
     if table is None:
         raise Unsupported("the contents of the table are not in the model")
-    return (scope.frame.emit.constant(len(table[0])),)
+    return emit.constant(len(table[0]))
 
 
 def refuse_changed(context: Context, scope: Scope, node: NodeDef, handle: Value) -> None:

@@ -1,4 +1,4 @@
-"""What `benchmark` and `report` are both asked for: a model, the source that it is compared with, and rows."""
+"""What several commands are asked for: a model, the source that it is compared with, and rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,21 @@ _OF_SOURCE = "of SRC, if it is a model of TensorFlow"
 
 
 @dataclass(frozen=True)
-class ComparedSettings:
-    """A model, its source, and rows."""
+class ModelSettings:
+    """A model: all that `check` and `inspect` are asked for."""
 
     model: ModelSource = field(metadata=option("an ONNX file", "MODEL", position=True))
+
+    @property
+    def name(self) -> str:
+        """The model's file, or a name for it."""
+        return os.fspath(self.model) if isinstance(self.model, (str, os.PathLike)) else "the model"
+
+
+@dataclass(frozen=True)
+class ComparedSettings(ModelSettings):
+    """A model, its source, and rows."""
+
     source: FilePath | None = field(default=None, metadata=option("the source of MODEL, to compare with", "SRC"))
     _: KW_ONLY
     signature: str | None = field(
@@ -57,11 +68,6 @@ class ComparedSettings:
         """Say what is being done."""
         if self.progress is not None:
             self.progress(stage)
-
-    @property
-    def name(self) -> str:
-        """The model's file, or a name for it."""
-        return os.fspath(self.model) if isinstance(self.model, (str, os.PathLike)) else "the model"
 
     def load_options(self) -> dict[str, Any]:
         """What the source's `load` is given."""
