@@ -12,9 +12,10 @@ from pathlib import Path
 
 from onnx_sparse.cli import demo
 from onnx_sparse.converters import tensorflow
+from onnx_sparse.converters.tensorflow.road import ROAD
 from onnx_sparse.html import text
+from onnx_sparse.pictures import Picture
 from onnx_sparse.reports.model_picture import model_picture
-from onnx_sparse.reports.pictures import Picture
 from onnx_sparse.reports.source_picture import source_picture
 
 _CHARACTER, _PADDING, _HEIGHT, _GAP, _RANK, _MARGIN, _TITLE, _PORT = 7, 12, 28, 18, 30, 14, 44, 24
@@ -35,7 +36,7 @@ def demo_picture() -> str:
     """The SVG."""
     saved_model = Path(demo.__file__).parent / "demo_saved_model"
     source = tensorflow.load(saved_model)
-    before = source_picture("tensorflow", source, "TensorFlow")
+    before = source_picture(ROAD, source, "TensorFlow")
     assert before is not None
     after = model_picture(tensorflow.convert(source), "ONNX with onnx_sparse")
     parts, left, tallest = [], _MARGIN, 0.0

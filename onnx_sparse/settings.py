@@ -56,8 +56,6 @@ class Option:
         least: The least number that it can be.
         parse: What makes its value of a text, or raises a ValueError; by its type when omitted.
         known: What it can be, where that is known when it is asked for only.
-        sources: The sources of `convert` that have it; all when empty.
-        owner: What it is for, in the message that another source has no such option.
     """
 
     help: str
@@ -75,8 +73,6 @@ class Option:
     least: float | None = None
     parse: Callable[[str], Any] | None = None
     known: Callable[[], tuple[str, ...]] | None = None
-    sources: tuple[str, ...] = ()
-    owner: str = ""
 
 
 def option(help: str, metavar: str | None = None, **more: Any) -> dict[str, Any]:
@@ -130,13 +126,21 @@ class Setting:
 
 
 def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
-    """The settings of a dataclass: those that have a position first, then in its order."""
-    return tuple(_setting(kind, each) for each in sorted(dataclasses.fields(kind), key=lambda each: bool(each.kw_only)))
+    """The settings of a dataclass: those that have a position first, then its own, then those of its bases."""
+    order = sorted(dataclasses.fields(kind), key=lambda each: (each.kw_only, kind.__mro__.index(_owner(kind, each))))
+    return tuple(_setting(kind, each) for each in order)
+
+
+def _owner(kind: type[Any], each: dataclasses.Field[Any]) -> type[Any]:
+    """The class that declares a field. Its `GROUP` is the title above its options in the help."""
+    return next(base for base in kind.__mro__ if each.name in vars(base).get("__annotations__", ()))
 
 
 def _setting(kind: type[Any], each: dataclasses.Field[Any]) -> Setting:
     found: Option | None = each.metadata.get("option")
-    owner = next(base for base in kind.__mro__ if each.name in vars(base).get("__annotations__", ()))
+    owner = _owner(kind, each)
+    if found is not None and not found.group:
+        found = dataclasses.replace(found, group=vars(owner).get("GROUP", ""))
     several = _types(each.type, vars(sys.modules[owner.__module__])) if found else [object]
     declared = _given_in_a_shell(several)
     origin, arguments = typing.get_origin(declared) or declared, typing.get_args(declared)
@@ -166,26 +170,30 @@ def _given_in_a_shell(several: Sequence[Any]) -> Any:
     return containers[0] if containers else Path if os.PathLike in origins else several[0]
 
 
-def function_of(settings: Callable[P, S]) -> Callable[[Callable[[S], R]], Callable[P, R]]:
+def function_of(
+    settings: Callable[P, S], extended: Callable[[], type[S]] | None = None
+) -> Callable[[Callable[[S], R]], Callable[P, R]]:
     """A decorator that makes the function of Python of what runs with settings: it takes them as its arguments.
 
     The function's documentation is that of the decorated one, and what the settings mean.
 
     Args:
         settings: The dataclass.
+        extended: Returns that with more settings, which other packages bring.
     """
     kind = typing.cast(type[Any], settings)
 
     def made(run: Callable[[S], R]) -> Callable[P, R]:
         @functools.wraps(run)
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
-            known = {setting.name: setting for setting in settings_of(kind)}
+            made_of = kind if extended is None else extended()
+            known = {setting.name: setting for setting in settings_of(made_of)}
             for name in kwargs:
                 if name not in known:
                     close = difflib.get_close_matches(name, known, 1)
                     meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(known)}"
                     raise TypeError(f"{run.__name__}() has no argument {name!r}{meant}")
-            given = settings(*args, **kwargs)
+            given: S = made_of(*args, **kwargs)
             _check(given)
             return run(given)
 

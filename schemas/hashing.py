@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, Values
 
 #: What both have in common.
@@ -17,9 +19,10 @@ _INPUTS = (
     Input("num_buckets", "int64", "", "The number of buckets.", Values("size", low=1)),
 )
 _OUTPUT = Output("output", "int64", "*S", "The bucket of each string, in [0, num_buckets).", holds_data=True)
-_BODY_NOTES = "It has no operator that reads the bytes of a string."
+#: What both have in common.
+_op = partial(Op, outputs=(_OUTPUT,), types={}, body_notes="It has no operator that reads the bytes of a string.")
 
-STRING_TO_HASH_BUCKET_FAST = Op(
+STRING_TO_HASH_BUCKET_FAST = _op(
     name="StringToHashBucketFast",
     summary="Puts strings in buckets by their hash.",
     semantics="""
@@ -30,9 +33,6 @@ STRING_TO_HASH_BUCKET_FAST = Op(
     + _STRINGS,
     source="tf.raw_ops.StringToHashBucketFast; the fingerprint is farmhashna::Hash64 of Google's FarmHash",
     inputs=_INPUTS,
-    outputs=(_OUTPUT,),
-    types={},
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "strings of any language in ten buckets",
@@ -64,7 +64,7 @@ STRING_TO_HASH_BUCKET_FAST = Op(
     ),
 )
 
-STRING_TO_HASH_BUCKET_STRONG = Op(
+STRING_TO_HASH_BUCKET_STRONG = _op(
     name="StringToHashBucketStrong",
     summary="Puts strings in buckets by a hash with a key.",
     semantics="""
@@ -80,9 +80,6 @@ STRING_TO_HASH_BUCKET_STRONG = Op(
         Input("key_0", "int64", "", "The first half of the key."),
         Input("key_1", "int64", "", "The second half of the key."),
     ),
-    outputs=(_OUTPUT,),
-    types={},
-    body_notes=_BODY_NOTES,
     examples=(
         Example(
             "strings of any language in ten buckets",

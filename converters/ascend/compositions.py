@@ -96,16 +96,9 @@ def top_k(emit: AscendEmitter, x: Tensor, k: int | Tensor, *, axis: int, largest
         count = emit.constant([k])
     else:
         count = emit.op("Reshape", emit.cast(k, TensorProto.INT64), emit.constant([1]))
-    wide = emit.wide(x)
-    values, positions = emit.node(
-        "TopK",
-        [wide, count],
-        [wide.dtype, TensorProto.INT64],
-        axis=axis,
-        largest=int(largest),
-        sorted=1,
-    )
-    return emit.cast(values, x.dtype), positions
+    dtypes = [x.dtype, TensorProto.INT64]
+    values, positions = emit.ops("TopK", [x, count], dtypes, axis=axis, largest=int(largest), sorted=1)
+    return values, positions
 
 
 def range_filled(emit: AscendEmitter, x: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int) -> Tensor:

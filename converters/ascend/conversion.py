@@ -57,7 +57,7 @@ def convert_file(source: Path, options: Options, tell: Callable[[str], None]) ->
         ConversionError: The file cannot be read, an input's type is not known, or operations cannot be converted; all
             of these are listed.
     """
-    given = parse_inputs(options.inputs)
+    given = parse_inputs(options.inputs or options.input_spec)
     choices = Choices(options.fill_value, options.fp16_overflow)
     if source.suffix.lower() in (".air", ".pbtxt", ".txt"):
         return _convert_ge(source, given, keep_unknown=options.keep_unknown, saturate=choices.saturates, tell=tell)

@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
-if TYPE_CHECKING:
-    from onnx_sparse.converters.ascend.given_inputs import InputSpec
+from onnx_sparse.settings import FilePath, only_python, option
 
 Overflow = Literal["saturate", "ieee"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options of a conversion from Ascend.
+class FillOptions:
+    """What `replay` has, too: values that a dump of Ascend's loses, and that float16 cannot hold."""
 
-    Attributes:
-        inputs: Element types and shapes of the graph's inputs that neither the file nor a dump says:
-            `["x:float16:2,3"]` or `{"x": ("float16", (2, 3))}`; an unknown dimension is `?`, or None.
-        tensors: A dump's records of the tensors: a csv, a dump's folder, or the folder of the layer's tensors. When
-            omitted, the dump is searched for next to the graph, where the tools put it.
-        fill_value: The value of FillOperations whose own value, an infinity or NaN, was lost as null in the dump.
-        fp16_overflow: What becomes of values beyond float16: `saturate`: the largest float16, in every operation
-            (310P, 910A); `ieee`: an infinity (Ascend 950). When omitted, FillOperation's value saturates and all that
-            is computed becomes an infinity (Atlas A2, A3).
-        keep_unknown: Keep operations that are not supported as nodes of the domain `ascend.atb`.
-    """
+    GROUP: ClassVar = "options for Ascend's graphs"
 
-    inputs: Sequence[str] | Mapping[str, InputSpec] | None = None
-    tensors: str | os.PathLike[str] | None = None
-    fill_value: float | None = None
-    fp16_overflow: Overflow | None = None
-    keep_unknown: bool = False
+    fill_value: float | None = field(
+        default=None,
+        metadata=option("the fill value that the dump lost, an infinity or NaN: --fill-value=-inf", "NUMBER"),
+    )
+    fp16_overflow: Overflow | None = field(
+        default=None,
+        metadata=option(
+            "values beyond float16: saturate to 65504 in every operation (310P, 910A), or become infinite with ieee "
+            "(Ascend 950); default: fill values saturate, computed values become infinite (Atlas A2, A3)",
+        ),
+    )
 
-    def __post_init__(self) -> None:
-        if self.fp16_overflow not in (None, "saturate", "ieee"):
-            raise ValueError(f"fp16_overflow {self.fp16_overflow!r} is neither 'saturate' nor 'ieee'")
+
+@dataclass(frozen=True, kw_only=True)
+class Options(FillOptions):
+    """The options of a conversion from Ascend."""
+
+    inputs: Sequence[str] | Mapping[str, Any] | None = field(
+        default=None,
+        metadata=only_python(
+            "element types and shapes of inputs that neither the file nor a dump says: `{'x': ('float16', (2, 3))}`, "
+            "or texts as in `input_spec`; an unknown dimension is `?`, or None"
+        ),
+    )
+    input_spec: Sequence[str] = field(
+        default=(),
+        metadata=option(
+            "an input's element type and shape, if the file lacks them; write ? for an unknown dimension",
+            "NAME:DTYPE:2,3",
+        ),
+    )
+    tensors: FilePath | None = field(
+        default=None,
+        metadata=option("the dump's tensors: a folder or a csv file (default: searched for next to the graph)", "PATH"),
+    )
+    keep_unknown: bool = field(
+        default=False,
+        metadata=option(
+            "keep unsupported operations as nodes of the domain ascend.atb; a model with such nodes does not run",
+        ),
+    )

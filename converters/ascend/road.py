@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.converters.ascend.options import Options
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.roads.road import Progress, Road
+from onnx_sparse.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,6 +39,14 @@ class _Ascend(Road[Options, Path]):
 
         return is_ascend(path)
 
+    def check(self, options: Options, *, explain: bool, verify: bool) -> None:
+        inputs = options.inputs or ()
+        if verify or (not isinstance(inputs, Mapping) and any(name.count(":") < 2 for name in inputs)):
+            raise UsageError(
+                "--verify, --signature, --inputs and --outputs are not for Ascend's graphs: describe their inputs with "
+                "--input-spec NAME:DTYPE:2,3, and `onnx-sparse replay` compares with a dump's own tensors"
+            )
+
     def refuse(self, path: Path) -> None:
         if any((path / name).is_dir() for name in ("layer", "model", "info", "operation_io_tensors")):
             raise ConversionError(
@@ -61,6 +70,8 @@ class _Ascend(Road[Options, Path]):
         from onnx_sparse.converters.ascend.conversion import convert_file
         from onnx_sparse.converters.pipeline import Draft
 
+        if options.fp16_overflow not in (None, "saturate", "ieee"):
+            raise ValueError(f"fp16_overflow {options.fp16_overflow!r} is neither 'saturate' nor 'ieee'")
         return Draft(convert_file(loaded, options, tell))
 
     def passes(self, *, check_ids: bool = False) -> Sequence[Pass]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.roads.road import Progress, Road, Run
-from onnx_sparse.errors import CommandError
+from onnx_sparse.errors import CommandError, UsageError
 from onnx_sparse.models.model_files import ONNX_SUFFIXES, model_of
+from onnx_sparse.settings import option
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.pipeline import Draft, Pass, Rewriting
@@ -24,15 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a conversion from ONNX.
+    """The options of a conversion from ONNX."""
 
-    Attributes:
-        fuse: Whether operators of the domain replace what exporters wrote; else the model is brought to canonical form.
-        repair_scatter: What scatters become that lose rows: see `onnx_sparse.fuse`.
-    """
+    GROUP: ClassVar = "options for ONNX files"
 
-    fuse: bool = False
-    repair_scatter: str | Sequence[str] | None = None
+    fuse: bool = field(
+        default=False,
+        metadata=option("replace patterns of standard nodes in an ONNX file of tf2onnx or torch by our operators"),
+    )
+    repair_scatter: str | Sequence[str] = field(
+        default=(),
+        metadata=option(
+            "with --fuse: repair scatters that keep only the last of rows with equal ids, although their source adds "
+            "or averages the rows. The reduction is add, mean, mul, max or min. Without this option, a note names each",
+            "REDUCTION|NODE=REDUCTION",
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,20 @@ class _Onnx(Road[Options, OnnxModel]):
     program = "the ONNX file"
     suffixes = ONNX_SUFFIXES
     packages = ("onnx", "onnx_ir")
+    converts_in_place = True
     options = Options
     usual = MappingProxyType({"fuse": True})
     needs = "onnxruntime"
+
+    def check(self, options: Options, *, explain: bool, verify: bool) -> None:
+        if options.fuse:
+            if options.repair_scatter and verify:
+                raise UsageError("--repair-scatter changes the answers, so that --verify cannot compare with the file")
+            return
+        if explain:
+            raise UsageError("--explain of an ONNX file is for --fuse")
+        if options.repair_scatter:
+            raise UsageError("--repair-scatter is for --fuse")
 
     def takes(self, kind: type) -> bool:
         return kind in (bytes, bytearray) or super().takes(kind)

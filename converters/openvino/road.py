@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.roads.road import Progress, Road, Run
+from onnx_sparse.settings import FilePath, option
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -18,17 +19,19 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.pipeline import Draft, Pass
     from onnx_sparse.converters.tensor import Array
     from onnx_sparse.converters.verification.reference import Reference
+    from onnx_sparse.pictures import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a conversion from OpenVINO.
+    """The options of a conversion from OpenVINO."""
 
-    Attributes:
-        weights: The `.bin` of a file; by default the file of the same name next to it. IRs without constants need none.
-    """
+    GROUP: ClassVar = "options for OpenVINO's IRs"
 
-    weights: str | os.PathLike[str] | None = None
+    weights: FilePath | None = field(
+        default=None,
+        metadata=option("the .bin of an OpenVINO IR (default: the file of the same name next to it)", "FILE.bin"),
+    )
 
 
 class _OpenVino(Road[Options, Any]):
@@ -59,6 +62,9 @@ class _OpenVino(Road[Options, Any]):
         tell("checking")
         return Draft(model)
 
+    def parts(self, path: Path) -> Sequence[Path]:
+        return [path, path.with_suffix(".bin")]
+
     def passes(self, *, check_ids: bool = False) -> Sequence[Pass]:
         from onnx_sparse.converters.openvino.conversion import passes
 
@@ -70,6 +76,11 @@ class _OpenVino(Road[Options, Any]):
         from onnx_sparse.converters.openvino.reference import reference
 
         return reference(loaded, model, generated=generated)
+
+    def draw(self, loaded: Any, picture: Picture) -> None:
+        from onnx_sparse.converters.openvino.picture import draw
+
+        draw(loaded, picture)
 
     def timed(self, path: str, options: Options, threads: int, names: Sequence[str]) -> tuple[list[str], Run]:
         """The inputs of an IR are in the order of those of its model; OpenVINO may know a tensor by several names."""

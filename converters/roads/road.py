@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.tensor import Array
     from onnx_sparse.converters.verification.comparison import Record
     from onnx_sparse.converters.verification.reference import Reference
+    from onnx_sparse.pictures import Picture
 
 Progress = Callable[[str], None]
 Run = Callable[[Mapping[str, "Array"]], object]
@@ -55,6 +56,7 @@ class Road(ABC, Generic[Options, Loaded]):
         needs: The package that runs its sources, by which it is imported; nothing if none does.
         extra: The extra of this package that installs it.
         loggers: The loggers of its packages, which the command line silences.
+        converts_in_place: Whether a model may be written in the place of its source.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Road(ABC, Generic[Options, Loaded]):
     needs: str = ""
     extra: str = ""
     loggers: Sequence[str] = ()
+    converts_in_place: bool = False
 
     # What a source is.
 
@@ -84,6 +87,22 @@ class Road(ABC, Generic[Options, Loaded]):
 
         Raises:
             ConversionError: It is one; the message says what to give instead.
+        """
+
+    def parts(self, path: Path) -> Sequence[Path]:
+        """The files and folders that a source consists of."""
+        return [path]
+
+    def check(self, options: Options, *, explain: bool, verify: bool) -> None:
+        """Refuse options that make no sense together, before a source is read.
+
+        Args:
+            options: The options; messages name them as the command line does, `--input-spec`.
+            explain: Whether rules are to be explained.
+            verify: Whether the model is to be verified.
+
+        Raises:
+            UsageError: They make no sense.
         """
 
     def as_onnx(self, loaded: Loaded) -> ModelProto | None:
@@ -177,6 +196,9 @@ class Road(ABC, Generic[Options, Loaded]):
             ConversionError: No program runs it, or that is not installed.
         """
         raise ConversionError(f"{path}: no program here runs models of the source {self.name}")
+
+    def draw(self, loaded: Loaded, picture: Picture) -> None:
+        """Add the nodes of a source to a picture, each after those that it reads."""
 
     # What follows from these.
 

@@ -124,14 +124,19 @@ def _road_of_path(path: Path) -> AnyRoad:
     raise UnknownSourceError(f"the name of {path} does not tell what it is")
 
 
-def refuse_foreign(path: Path) -> None:
+def refuse_foreign(path: Path, chosen: AnyRoad | None = None) -> None:
     """Refuse a file or folder that a framework writes, and that cannot be converted.
+
+    Args:
+        path: The file or folder.
+        chosen: The road that it is to take, which refuses it itself.
 
     Raises:
         ConversionError: It is one.
     """
     for road in roads().values():
-        road.refuse(path)
+        if road is not chosen:
+            road.refuse(path)
 
 
 def refuse_missing(path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnx_sparse.converters.roads.road import Progress, Road, Run
+from onnx_sparse.settings import names, only_python, option
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -18,29 +19,55 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.tensorflow.conversion import TensorFlowDraft
     from onnx_sparse.converters.tensorflow.source import Source
     from onnx_sparse.converters.verification.reference import Reference
+    from onnx_sparse.pictures import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a conversion from TensorFlow; see `load`.
+    """The options of a conversion from TensorFlow; see `load`."""
 
-    Attributes:
-        tag: Which graph of a SavedModel that has several; the one for serving when omitted.
-        signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
-        inputs: The inputs, in this order. In a GraphDef any tensors (`"a:0"`); the placeholders when omitted. An input
-            may have a shape after its name if the model leaves it open, `"x:0[-1,3]"`; -1 is any size.
-        outputs: The outputs, in this order. In a GraphDef any tensors; the tensors that nothing consumes when omitted.
-        lookup_tables: For a GraphDef, which has none itself, the keys and values of its lookup tables, by the names of
-            the nodes that make these or by their shared names.
-        custom_objects: Layers and functions that a Keras file uses and Keras does not know, by name.
-    """
+    GROUP: ClassVar = "options for TensorFlow's models"
 
-    tag: str | None = None
-    signature: str | None = None
-    inputs: Sequence[str] | None = None
-    outputs: Sequence[str] | None = None
-    lookup_tables: Mapping[str, tuple[Any, Any]] | None = None
-    custom_objects: Mapping[str, Any] | None = None
+    signature: str | None = field(
+        default=None, metadata=option("the SavedModel's signature (default: serving_default)")
+    )
+    tag: str | None = field(
+        default=None, metadata=option("which graph of a SavedModel that has several (default: serve)")
+    )
+    inputs: Sequence[str] | Mapping[str, Any] | None = field(
+        default=None,
+        metadata=option(
+            "the inputs, in this order; in a GraphDef any tensors. A shape that the model does not have may follow: "
+            "A:0[-1,3]",
+            "A:0,B:0",
+            listed=True,
+            parse=names,
+        ),
+    )
+    outputs: Sequence[str] | None = field(
+        default=None, metadata=option("the graph's outputs, for a GraphDef", "C:0", listed=True, parse=names)
+    )
+    lookup_tables: Mapping[str, Any] | None = field(
+        default=None,
+        metadata=option(
+            "keys and values of a GraphDef's lookup table, by its node: an .npz file with the arrays keys and values, "
+            "or text with a key and, after a tab, its value in each line; without a tab, the line's number from 0 on",
+            "NAME=FILE",
+            flag="--lookup-table",
+        ),
+    )
+    imports: Sequence[str] = field(
+        default=(),
+        metadata=option(
+            "import a module first: one that defines layers of a Keras model, or registers operators",
+            "MODULE",
+            flag="--import",
+        ),
+    )
+    custom_objects: Mapping[str, Any] | None = field(
+        default=None,
+        metadata=only_python("layers and functions that a Keras file uses and Keras does not know, by name"),
+    )
 
 
 class _TensorFlow(Road[Options, "Source"]):
@@ -65,10 +92,17 @@ class _TensorFlow(Road[Options, "Source"]):
         refuse_known_files(path)
 
     def load(self, source: Any, options: Options, tell: Progress = lambda stage: None) -> Source:
+        from onnx_sparse.converters.tensorflow.definitions import definitions_of
         from onnx_sparse.converters.tensorflow.loading import load
+        from onnx_sparse.converters.tensorflow.lookup_table_files import read
 
         tell("loading")
-        return load(source, **vars(options))
+        chosen = {name: value for name, value in vars(options).items() if value and name != "imports"}
+        if options.lookup_tables:
+            chosen["lookup_tables"] = read(options.lookup_tables)
+        if options.imports:
+            chosen["custom_objects"] = {**definitions_of(options.imports), **(options.custom_objects or {})}
+        return load(source, **chosen)
 
     def draft(self, loaded: Source, options: Options, tell: Progress) -> TensorFlowDraft:
         from onnx_sparse.converters.tensorflow.conversion import draft_of, with_ranks
@@ -77,6 +111,11 @@ class _TensorFlow(Road[Options, "Source"]):
         draft = draft_of(with_ranks(loaded.model).fresh())
         tell("rewriting")
         return draft
+
+    def parts(self, path: Path) -> Sequence[Path]:
+        if not path.is_dir():
+            return [path]
+        return [path / part for part in ("saved_model.pb", "saved_model.pbtxt", "variables", "assets")]
 
     def passes(self, *, check_ids: bool = False) -> Sequence[Pass]:
         from onnx_sparse.converters.tensorflow.passes import passes
@@ -106,6 +145,11 @@ class _TensorFlow(Road[Options, "Source"]):
         from onnx_sparse.converters.tensorflow.reference import reference
 
         return reference(loaded, described)
+
+    def draw(self, loaded: Source, picture: Picture) -> None:
+        from onnx_sparse.converters.tensorflow.picture import draw
+
+        draw(loaded, picture)
 
     def timed(self, path: str, options: Options, threads: int, names: Sequence[str]) -> tuple[list[str], Run]:
         """TensorFlow takes the number of threads once in a process."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnx_sparse.converters.roads.road import Progress, Road, Run
+from onnx_sparse.settings import only_python, option
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -17,22 +18,27 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.torch.conversion import TorchDraft
     from onnx_sparse.converters.torch.source import Source
     from onnx_sparse.converters.verification.reference import Reference
+    from onnx_sparse.pictures import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a conversion from torch.
+    """The options of a conversion from torch."""
 
-    Attributes:
-        opset_version: The default opset of the model.
-        masked_fill: Whether `masked_fill` becomes MaskedFill, too.
-        run: Whether to load the model, and run it on the program's example and with each of its sizes 0, 1 and doubled;
-            what does not agree with torch is refused.
-    """
+    GROUP: ClassVar = "options for torch's programs"
 
-    opset_version: int = 18
-    masked_fill: bool = False
-    run: bool = True
+    run: bool = field(
+        default=True,
+        metadata=option(
+            "write a model of torch without running it. By default, it must load, and agree with torch on the "
+            "program's example, with each of its sizes 0, 1 and doubled",
+            flag="--no-run",
+        ),
+    )
+    masked_fill: bool = field(default=False, metadata=option("let masked_fill of torch become MaskedFill, too"))
+    opset_version: int = field(
+        default=18, metadata=only_python("the opset that torch's programs are written in; see `opset`")
+    )
 
 
 class _Torch(Road[Options, "Source"]):
@@ -85,6 +91,11 @@ class _Torch(Road[Options, "Source"]):
         from onnx_sparse.converters.torch.reference import TorchReference
 
         return nullcontext(TorchReference(loaded, model))
+
+    def draw(self, loaded: Source, picture: Picture) -> None:
+        from onnx_sparse.converters.torch.picture import draw
+
+        draw(loaded, picture)
 
     def timed(self, path: str, options: Options, threads: int, names: Sequence[str]) -> tuple[list[str], Run]:
         from onnx_sparse.converters.torch.lazy_imports import require

@@ -135,9 +135,14 @@ def benchmark(
     tell = progress or (lambda stage: None)
     counts = _checked(threads, "threads") or sorted({1, usable_cores()})
     sizes = _checked(batch_sizes, "batch size")
-    origin = "" if source is None else road_of(source).name
-    if source_options and origin != "tensorflow":
-        raise ValueError(f"source_options are for sources of TensorFlow: {', '.join(source_options)}")
+    road = None if source is None else road_of(source)
+    if source_options and road is None:
+        raise ValueError(f"source_options are for a source: {', '.join(source_options)}")
+    if source_options and road is not None:
+        try:
+            road.choose(source_options)
+        except TypeError as error:
+            raise ValueError(f"source_options: {error}") from error
     if not seconds > 0:
         raise ValueError(f"seconds = {seconds} is not positive")
     machine = this_machine()  # before its load is our own
@@ -147,7 +152,16 @@ def benchmark(
         found: list[Line] = []
         for count in counts:
             given = None if source is None else os.fspath(source)
-            task = Task(str(path), backend, given, origin, count, seconds, batches, dict(source_options or {}))
+            task = Task(
+                str(path),
+                backend,
+                given,
+                road.name if road else "",
+                count,
+                seconds,
+                batches,
+                dict(source_options or {}),
+            )
             measured = (measure if source is None else measure_apart)(task, tell)
             found += [line for size, runs in measured.items() for line in lines_of(size, count, runs)]
     return Benchmark(

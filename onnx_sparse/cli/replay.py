@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
-from onnx_sparse.commands.convert_settings import AscendFill
 from onnx_sparse.commands.replay_table import SUFFIXES, check_suffix, rows, write_table
+from onnx_sparse.converters.ascend.options import FillOptions
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.new_file import check_writable
 
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replay another dump of the same model, too, and say which of the two is wrong where they differ",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the error of each operation into this file")
-    add_options(parser, AscendFill)
+    add_options(parser, FillOptions)
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
     )

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.commands import Progress, explanation
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.roads.road import AnyRoad
 from onnx_sparse.errors import CommandError
 from onnx_sparse.installation import install_command
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-
-@dataclass(frozen=True)
-class Options:
-    """What a conversion is asked for.
-
-    Attributes:
-        fuse: Whether standard nodes of an ONNX file become operators of the domain.
-        repair_scatter: What scatters become that lose rows.
-        check_ids: Whether all lookups refuse negative ids.
-        features: `ragged` to make sparse features ragged.
-        of_source: The options of the source's own `load`, or else `convert`.
-    """
-
-    fuse: bool = False
-    repair_scatter: Sequence[str] = ()
-    check_ids: bool = False
-    features: str | None = None
-    of_source: Mapping[str, Any] = field(default_factory=dict)
+    from onnx_sparse.converters.verification.comparison import Record
 
 
 def in_form(model: ModelProto, *, portable: bool, lower: bool, opset: int | None) -> ModelProto:
@@ -60,54 +44,45 @@ class Conversion:
     """One conversion of a source to a model.
 
     Attributes:
-        origin: What the source is.
+        road: The road of the source.
+        loaded: The source as its road has read it: once, for conversion and verification.
         report: What its converter says about the rewriting rules.
         notes: What its converter warns of.
         input_lines: What each input was taken for when inputs were made to verify.
     """
 
-    def __init__(self, origin: str, source: Any, options: Options) -> None:
-        self.origin = origin
+    def __init__(
+        self,
+        road: AnyRoad,
+        source: Any,
+        options: Mapping[str, Any],
+        *,
+        check_ids: bool = False,
+        features: str | None = None,
+    ) -> None:
+        self.road = road
         self.report = explanation.ConversionReport()
         self.notes: list[str] = []
         self.input_lines: dict[str, str] = {}
-        self._options = options
-        self._source: Any = source
+        self.loaded: Any = None
+        self._source, self._options = source, road.choose(options)
+        self._check_ids, self._features = check_ids, features
 
     def convert(self, progress: Progress) -> ModelProto:
         """The model in canonical form."""
-        model = self._plain(progress)
-        if self._options.features == "ragged":
+        for name in self.road.loggers:  # they also warn when a model is thrown away, long after it was converted
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self.loaded = loaded_source(self.road, self._source, self._options, progress)
+        with in_words_of_commands(self.road.extra):
+            model = self._noting(
+                lambda: self.road.convert_loaded(
+                    self.loaded, self._options, check_ids=self._check_ids, tell=progress, explain=self.report
+                )
+            )
+        self.notes += self.road.notes(model)
+        if self._features == "ragged":
             progress("making features ragged")
             model = self._noting(lambda: _ragged(model))
-        return model
-
-    def _plain(self, progress: Progress) -> ModelProto:
-        """The model with the features of its source."""
-        if self.origin == "onnx":
-            given, self._source = self._source, _read_onnx(self._source)
-            canonical = _canonical(self._source, given)
-            if not self._options.fuse:
-                return _with_checked_ids(canonical) if self._options.check_ids else canonical
-            return self._noting(lambda: _fused(canonical, self.report, self._options))
-        converter = _converter(self.origin)
-        more: dict[str, Any] = {"explain": self.report, "check_ids": self._options.check_ids}
-        if self.origin == "tensorflow":
-            # It also warns when a model is thrown away, which is long after the converter has listened.
-            logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
-            progress("loading")
-            # Loaded only once, for conversion and verification: models are large.
-            self._source = _converted(self.origin, converter.load, self._source, **self._options.of_source)
-        else:
-            more |= self._options.of_source
-        if self.origin == "torch":
-            progress("loading")
-            self._source = _converted(self.origin, converter.load, self._source)
-        model = self._noting(
-            lambda: _converted(self.origin, converter.convert, self._source, progress=progress, **more)
-        )
-        if self.origin == "ascend":
-            self.notes += converter.notes(model)
         return model
 
     def _noting(self, step: Callable[[], ModelProto]) -> ModelProto:
@@ -118,80 +93,50 @@ class Conversion:
         self.notes += dict.fromkeys(said)
         return model
 
-    @property
-    def load_options(self) -> tuple[dict[str, Any], bool]:
-        """What loads the source once more in another process, and whether it can be loaded there."""
-        if self.origin != "tensorflow":
-            return {}, True
-        given = {name: value for name, value in self._options.of_source.items() if value}
-        return given, not given.pop("custom_objects", None)
-
-    @property
-    def loaded(self) -> Any:
-        """The source as its converter has read it."""
-        return self._source
-
     def verify(
         self,
         plain: ModelProto,
         model: ModelProto,
         progress: Progress,
         feeds: Mapping[str, Any] | None = None,
-    ) -> Sequence[Any]:
+    ) -> Sequence[Record]:
         """Compare the source with the model in the form in which it is written, on given or generated inputs."""
         progress("verifying")
-        verify = _converter(self.origin).verify
-        more = {"feeds": feeds, "described_by": plain, "progress": progress, "input_lines": self.input_lines}
-        records: Sequence[Any] = _converted(self.origin, verify, self._source, model, **more)
-        return records
+        with in_words_of_commands(self.road.extra):
+            return self.road.verify(
+                self.loaded,
+                model,
+                feeds=feeds,
+                described_by=plain,
+                progress=progress,
+                input_lines=self.input_lines,
+            )
 
 
-def loaded_source(origin: str, path: Path, options: Mapping[str, Any]) -> Any:
-    """A source as its converter reads it; the path itself of one that has no such form.
+def loaded_source(road: AnyRoad, source: Any, options: Any, progress: Progress) -> Any:
+    """A source as its road reads it.
 
     Raises:
         CommandError: It cannot be read.
     """
-    if origin == "onnx":
-        return _read_onnx(path)
-    if origin not in ("tensorflow", "torch"):
-        return path
-    return _converted(origin, _converter(origin).load, path, **options)
+    from onnx_sparse.commands.findings import refuse_domain_errors
+
+    with in_words_of_commands(road.extra):
+        loaded = road.load(source, options, progress)
+    if (model := road.as_onnx(loaded)) is not None:
+        refuse_domain_errors(model, source if isinstance(source, Path) else Path("the model"))
+    return loaded
 
 
-def verified(
-    origin: str, source: Any, model: ModelProto, progress: Progress, input_lines: dict[str, str]
-) -> Sequence[Any]:
-    """Compare a source, as `loaded_source` returned it, with a model that was converted from it.
+@contextmanager
+def in_words_of_commands(extra: str = "") -> Iterator[None]:
+    """Raise what a converter raises as a CommandError that lists every unsupported node.
 
-    Raises:
-        CommandError: The source has no verification, or cannot be run.
+    Args:
+        extra: The extra that a missing package may belong to.
     """
-    verify = getattr(_converter(origin), "verify", None)
-    if verify is None:
-        raise CommandError(f"there is no program to run a model of {origin} with")
-    records: Sequence[Any] = _converted(origin, verify, source, model, progress=progress, input_lines=input_lines)
-    return records
-
-
-def _converter(origin: str) -> Any:
-    """The converter's package, imported only when it is needed."""
     try:
-        return importlib.import_module(f"onnx_sparse.converters.{origin}")
-    except ImportError as error:
-        raise _missing(origin, error) from error
-
-
-def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
-    """The result of one step of a converter.
-
-    Raises:
-        CommandError: It failed; every unsupported node is listed.
-    """
-    from onnx_sparse.converters import ConversionError
-
-    try:
-        return step(*positional, **named)
+        yield
     except ConversionError as error:
         unsupported = [
             {"node": node.node, "op_type": node.op_type, "reason": node.reason} for node in error.unsupported
@@ -203,26 +148,8 @@ def _converted(origin: str, step: Any, *positional: Any, **named: Any) -> Any:
             lines=[f"{node['op_type']} {node['node']}: {node['reason']}" for node in unsupported],
         ) from error
     except ImportError as error:
-        raise _missing(origin if origin in ("openvino", "torch") else "tensorflow", error) from error
-
-
-def _missing(origin: str, error: ImportError) -> CommandError:
-    return CommandError(f"this needs a package that is not installed ({error}): {install_command(origin)}")
-
-
-def _fused(model: ModelProto, report: explanation.ConversionReport, options: Options) -> ModelProto:
-    from onnx_sparse.converters.onnx.fusing import fuse
-
-    try:
-        return fuse(model, explain=report, repair_scatter=options.repair_scatter, check_ids=options.check_ids)
-    except ValueError as error:
-        raise CommandError(error) from error
-
-
-def _with_checked_ids(model: ModelProto) -> ModelProto:
-    from onnx_sparse.converters.onnx.fusing import with_checked_ids
-
-    return with_checked_ids(model)
+        hint = f": {install_command(extra)}" if extra else ""
+        raise CommandError(f"this needs a package that is not installed ({error}){hint}") from error
 
 
 def _ragged(model: ModelProto) -> ModelProto:
@@ -236,23 +163,3 @@ def _ragged(model: ModelProto) -> ModelProto:
     if not any(feature.kind == "sparse" for feature in features_of(model)):
         warnings.warn("--features ragged changes nothing: the model has no sparse feature", stacklevel=2)
     return made
-
-
-def _read_onnx(source: Any) -> ModelProto:
-    """The model of a file, or one in memory."""
-    from onnx_sparse.commands.findings import refuse_domain_errors
-    from onnx_sparse.models.load_and_save import load_model
-    from onnx_sparse.models.model_files import model_of
-
-    model = load_model(source, external_data=True) if isinstance(source, Path) else model_of(source)
-    refuse_domain_errors(model, source if isinstance(source, Path) else Path("the model"))
-    return model
-
-
-def _canonical(model: ModelProto, source: Any) -> ModelProto:
-    from onnx_sparse.models.canonical import canonicalize
-
-    try:
-        return canonicalize(model)
-    except Exception as error:
-        raise CommandError(f"{source if isinstance(source, Path) else 'the model'}: {error}") from error

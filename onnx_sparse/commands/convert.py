@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from onnx_sparse.commands import verification
-from onnx_sparse.commands.convert_settings import ConvertSettings
+from onnx_sparse.commands.convert_settings import ConvertSettings, extended
 from onnx_sparse.commands.errors import raised
 from onnx_sparse.commands.text import text_table
 from onnx_sparse.errors import CommandError
@@ -29,7 +29,7 @@ class Conversion:
 
     Attributes:
         model: The model.
-        origin: What it was converted from: `tensorflow`, `torch`, `openvino`, `ascend` or `onnx`.
+        origin: The name of the road that it was converted by: `tensorflow`.
         nodes: Its nodes.
         nodes_before: The ONNX nodes before the rules were applied; None where there are no rules.
         fired: How often each rule was applied.
@@ -104,7 +104,7 @@ class Conversion:
         return ["output", "type", "shape", "largest difference", "allowed", "verdict", "note"], rows
 
 
-@function_of(ConvertSettings)
+@function_of(ConvertSettings, extended)
 def convert(settings: ConvertSettings) -> Conversion:
     """Convert a model, whatever it comes from, as `onnx-sparse convert` does.
 
@@ -125,7 +125,7 @@ def convert(settings: ConvertSettings) -> Conversion:
     from onnx_sparse.models.large_models import LARGE, finish, load, refers_to_arrays, whole_size
     from onnx_sparse.models.references import holding_arrays
 
-    with raised(ConvertSettings), holding_arrays() as is_inner:
+    with raised(extended()), holding_arrays() as is_inner:
         made = convert_source(check(settings), settings, keeps_model=True)
         if made.failure is not None:
             raise CommandError(made.failure)
@@ -140,14 +140,14 @@ def convert(settings: ConvertSettings) -> Conversion:
     rules = made.document.get("rules", no_rules)
     return Conversion(
         model,
-        made.conversion.origin,
+        made.conversion.road.name,
         count_nodes(model),
         made.document.get("nodes_before_rules"),
         rules["fired"],
         tuple(rules["declined"]),
         made.records,
         made.conversion.input_lines,
-        tuple(in_python(note, ConvertSettings) for note in made.conversion.notes),
+        tuple(in_python(note, extended()) for note in made.conversion.notes),
         made.document["tables"],
         settings.explain,
     )

@@ -1,170 +1,26 @@
-"""What `convert` is asked for; the options of the sources are in one place, at the top."""
+"""What `convert` is asked for: what every road has, and the options of each road."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from onnx_sparse.settings import FilePath, names, only_python, option, settings_of
-
-_TENSORFLOW: dict[str, Any] = {"sources": ("tensorflow",), "owner": "TensorFlow's models"}
-_TORCH: dict[str, Any] = {"sources": ("torch",), "owner": "torch's programs"}
-_OPENVINO: dict[str, Any] = {"sources": ("openvino",), "owner": "OpenVINO's IRs"}
-_ONNX: dict[str, Any] = {"sources": ("onnx",), "owner": "ONNX files"}
-_ASCEND: dict[str, Any] = {"sources": ("ascend",), "owner": "Ascend's graphs", "group": "options for Ascend's graphs"}
+from onnx_sparse.converters.ascend import options as ascend
+from onnx_sparse.converters.onnx import road as onnx
+from onnx_sparse.converters.openvino import road as openvino
+from onnx_sparse.converters.roads.road import AnyRoad
+from onnx_sparse.converters.roads.table import roads
+from onnx_sparse.converters.tensorflow import road as tensorflow
+from onnx_sparse.converters.torch import road as torch
+from onnx_sparse.settings import FilePath, only_python, option
 
 
 def _origins() -> tuple[str, ...]:
-    from onnx_sparse.converters.roads.table import roads
-
     return tuple(roads())
-
-
-@dataclass(frozen=True)
-class AscendFill:
-    """What `replay` has, too: values that a dump of Ascend's loses, and that float16 cannot hold."""
-
-    _: KW_ONLY
-    fill_value: float | None = field(
-        default=None,
-        metadata=option(
-            "the fill value that the dump lost, an infinity or NaN: --fill-value=-inf", "NUMBER", **_ASCEND
-        ),
-    )
-    fp16_overflow: Literal["saturate", "ieee"] | None = field(
-        default=None,
-        metadata=option(
-            "values beyond float16: saturate to 65504 in every operation (310P, 910A), or become infinite with ieee "
-            "(Ascend 950); default: fill values saturate, computed values become infinite (Atlas A2, A3)",
-            **_ASCEND,
-        ),
-    )
-
-
-@dataclass(frozen=True)
-class SourceSettings(AscendFill):
-    """The options of the sources that this package converts: each is one of its road."""
-
-    _: KW_ONLY
-    signature: str | None = field(
-        default=None, metadata=option("the SavedModel's signature (default: serving_default)", **_TENSORFLOW)
-    )
-    tag: str | None = field(
-        default=None, metadata=option("which graph of a SavedModel that has several (default: serve)", **_TENSORFLOW)
-    )
-    inputs: Sequence[str] | Mapping[str, Any] | None = field(
-        default=None,
-        metadata=option(
-            "the inputs, in this order; in a GraphDef any tensors. A shape that the model does not have may follow: "
-            "A:0[-1,3]",
-            "A:0,B:0",
-            listed=True,
-            parse=names,
-            sources=("tensorflow", "ascend"),
-            owner="TensorFlow's models",
-        ),
-    )
-    outputs: Sequence[str] | None = field(
-        default=None,
-        metadata=option("the graph's outputs, for a GraphDef", "C:0", listed=True, parse=names, **_TENSORFLOW),
-    )
-    lookup_tables: Mapping[str, Any] | None = field(
-        default=None,
-        metadata=option(
-            "keys and values of a GraphDef's lookup table, by its node: an .npz file with the arrays keys and values, "
-            "or text with a key and, after a tab, its value in each line; without a tab, the line's number from 0 on",
-            "NAME=FILE",
-            flag="--lookup-table",
-            **_TENSORFLOW,
-        ),
-    )
-    imports: Sequence[str] = field(
-        default=(),
-        metadata=option(
-            "import a module first: one that defines layers of a Keras model, or registers operators",
-            "MODULE",
-            flag="--import",
-            **_TENSORFLOW,
-        ),
-    )
-    custom_objects: Mapping[str, Any] | None = field(
-        default=None,
-        metadata=only_python("layers and functions that a Keras file uses and Keras does not know, by name"),
-    )
-    fuse: bool = field(
-        default=False,
-        metadata=option(
-            "replace patterns of standard nodes in an ONNX file of tf2onnx or torch by our operators", **_ONNX
-        ),
-    )
-    repair_scatter: Sequence[str] = field(
-        default=(),
-        metadata=option(
-            "with --fuse: repair scatters that keep only the last of rows with equal ids, although their source adds "
-            "or averages the rows. The reduction is add, mean, mul, max or min. Without this option, a note names each",
-            "REDUCTION|NODE=REDUCTION",
-        ),
-    )
-    weights: FilePath | None = field(
-        default=None,
-        metadata=option(
-            "the .bin of an OpenVINO IR (default: the file of the same name next to it)", "FILE.bin", **_OPENVINO
-        ),
-    )
-    run: bool = field(
-        default=True,
-        metadata=option(
-            "write a model of torch without running it. By default, it must load, and agree with torch on the "
-            "program's example, with each of its sizes 0, 1 and doubled",
-            flag="--no-run",
-            **_TORCH,
-        ),
-    )
-    masked_fill: bool = field(
-        default=False, metadata=option("let masked_fill of torch become MaskedFill, too", **_TORCH)
-    )
-    opset_version: int | None = field(
-        default=None, metadata=only_python("the opset that torch's programs are written in; see `opset`")
-    )
-    input_spec: Sequence[str] = field(
-        default=(),
-        metadata=option(
-            "an input's element type and shape, if the file lacks them; write ? for an unknown dimension",
-            "NAME:DTYPE:2,3",
-            **_ASCEND,
-        ),
-    )
-    tensors: FilePath | None = field(
-        default=None,
-        metadata=option(
-            "the dump's tensors: a folder or a csv file (default: searched for next to the graph)", "PATH", **_ASCEND
-        ),
-    )
-    keep_unknown: bool = field(
-        default=False,
-        metadata=option(
-            "keep unsupported operations as nodes of the domain ascend.atb; a model with such nodes does not run",
-            **_ASCEND,
-        ),
-    )
-
-    def of_source(self, origin: str) -> dict[str, Any]:
-        """What the source's own `load` or `convert` is given: what is not the default."""
-        found = {
-            setting.name: value
-            for setting in settings_of(SourceSettings)
-            if setting.option is not None and origin in setting.option.sources
-            if (value := getattr(self, setting.name)) != setting.default and value is not None
-        }
-        if origin == "ascend" and self.input_spec:
-            found["inputs"] = found.pop("input_spec")
-        python = {"tensorflow": "custom_objects", "torch": "opset_version"}.get(origin)
-        if python is not None and getattr(self, python) is not None:
-            found[python] = getattr(self, python)
-        return found
 
 
 #: Why the forms of a model exclude each other.
@@ -172,8 +28,11 @@ _ONE_FORM = "one keeps the domain's operators, the other does not"
 
 
 @dataclass(frozen=True)
-class ConvertSettings(SourceSettings):
-    """What `convert` is asked for: the arguments of `onnx_sparse.convert`, and the options of `onnx-sparse convert`."""
+class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.Options, ascend.Options):
+    """What `convert` is asked for: the arguments of `onnx_sparse.convert`, and the options of `onnx-sparse convert`.
+
+    Options that several roads have by one name are one. Those of roads of other packages are in `extended`.
+    """
 
     source: Any = field(
         metadata=option(
@@ -311,3 +170,19 @@ class ConvertSettings(SourceSettings):
         """Say what is being done."""
         if self.progress is not None:
             self.progress(stage)
+
+    def of_road(self, road: AnyRoad) -> dict[str, Any]:
+        """The options of a road that are given: those with another value than the default."""
+        return {
+            each.name: value for each in fields(road.options) if (value := getattr(self, each.name)) != each.default
+        }
+
+
+@functools.cache
+def extended() -> type[ConvertSettings]:
+    """The settings with the options of roads of other packages."""
+    kinds = [road.options for road in roads().values()]
+    more = [kind for kind in kinds if fields(kind) and not issubclass(ConvertSettings, kind)]
+    if not more:
+        return ConvertSettings
+    return make_dataclass("ConvertSettings", [], bases=(ConvertSettings, *more), frozen=True)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import glob
-import importlib
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from onnx_sparse.commands import lookup_tables, verification, written_inputs
+from onnx_sparse.commands import verification, written_inputs
 from onnx_sparse.commands.convert_settings import ConvertSettings
 from onnx_sparse.converters.errors import ConversionError, UnknownSourceError
+from onnx_sparse.converters.roads.road import AnyRoad
+from onnx_sparse.converters.roads.table import refuse_foreign, refuse_missing, road_named, road_of, roads
 from onnx_sparse.errors import CommandError, UsageError
 from onnx_sparse.settings import settings_of
 
@@ -71,8 +70,8 @@ class Converted:
     document: ConvertDocument
 
 
-def check(settings: ConvertSettings) -> str:
-    """What the source is. All that can be refused early is refused here, before minutes of work.
+def check(settings: ConvertSettings) -> AnyRoad:
+    """The road of the source. All that can be refused early is refused here, before minutes of work.
 
     Raises:
         CommandError: The source cannot be read, or a file cannot be written.
@@ -81,78 +80,50 @@ def check(settings: ConvertSettings) -> str:
     from onnx_sparse.commands.feeds import read_files
     from onnx_sparse.files.new_file import check_writable
 
-    if settings.path is not None:
-        _check_path(settings.path)
-    origin = settings.origin or _detected(settings.source)
-    _check_ascend(origin, settings)
-    for setting in settings_of(ConvertSettings):
-        option, is_given = setting.option, getattr(settings, setting.name) != setting.default
-        if option and option.sources and origin not in option.sources and is_given:
-            raise UsageError(f"{setting.flag} is for {option.owner}, and this source is {origin}")
-    if settings.explain and origin == "onnx" and not settings.fuse:
-        raise UsageError("--explain of an ONNX file is for --fuse")
+    road = _road(settings)
+    road.check(road.options(**settings.of_road(road)), explain=settings.explain, verify=settings.is_verified)
+    _refuse_options_of_others(road, settings)
     if settings.opset is not None:
         _check_opset(settings.opset)
     written_inputs.check(settings.write_inputs)
-    if settings.repair_scatter and not settings.fuse:
-        raise UsageError("--repair-scatter is for --fuse")
-    if settings.repair_scatter and settings.is_verified:
-        raise UsageError("--repair-scatter changes the answers, so that --verify cannot compare with the file")
     files: list[str] = [] if isinstance(settings.given, Mapping) else [*read_files(settings.given)]
-    keep: list[str | Path] = [*_parts(settings.path), *files]
+    parts = [] if settings.path is None else road.parts(settings.path)
+    keep: list[str | Path] = [*parts, *files]
     if settings.target is not None:
-        check_writable(settings.target, keep=[] if origin == "onnx" else keep)  # such a file may be converted in place
+        check_writable(settings.target, keep=[] if road.converts_in_place else keep)
     if settings.report is not None:
         if settings.target is None:
             raise UsageError("--report is about a file: give --output, too")
         check_writable(Path(settings.report), keep=keep)
         if Path(settings.report).absolute() == settings.target.absolute():
             raise UsageError(f"--report {settings.report}: it is the model's file; give another one")
-    return origin
+    return road
 
 
-def _check_path(source: Path) -> None:
-    """Refuse what does not exist, and the files of TensorFlow that are parts of others."""
-    from onnx_sparse.converters.tensorflow.source_files import is_checkpoint_file, refuse_other_files
-
-    is_prefix = any(source.parent.glob(f"{glob.escape(source.name)}.*"))  # of a checkpoint
-    if not source.exists() and not (is_prefix and is_checkpoint_file(source)):
-        raise CommandError(f"{source}: no such file or directory")
-    if is_checkpoint_file(source):
-        try:
-            refuse_other_files(source)
-        except ConversionError as error:
-            raise CommandError(error) from error
-    if source.is_file() and source.name == "saved_model.pb" and _begins_like_a_saved_model(source):
-        raise CommandError(f"{source} belongs to a SavedModel; give its directory, {source.parent}")
-
-
-def _begins_like_a_saved_model(path: Path) -> bool:
-    """Whether a file begins with a SavedModel's version, and not with a node: said before TensorFlow is imported."""
-    with path.open("rb") as file:
-        return file.read(1) == b"\x08"
-
-
-def _detected(source: Any) -> str:
-    from onnx_sparse.converters.roads.table import road_of
-
+def _road(settings: ConvertSettings) -> AnyRoad:
+    """The road that is asked for, or the one of the source."""
     try:
-        return road_of(source).name
+        if settings.path is not None:
+            refuse_missing(settings.path)
+        if settings.origin is None:
+            return road_of(settings.source)
+        road = road_named(settings.origin)
+        if settings.path is not None:
+            refuse_foreign(settings.path, road)
+        return road
     except UnknownSourceError as error:
         raise UsageError(f"{error}; use --from") from error
     except ConversionError as error:
         raise CommandError(error) from error
 
 
-def _check_ascend(origin: str, settings: ConvertSettings) -> None:
-    """Refuse to run Ascend's graphs, and ways to name inputs that they do not have."""
-    inputs = settings.inputs or ()
-    names = inputs if not isinstance(inputs, Mapping) and any(name.count(":") < 2 for name in inputs) else ()
-    if origin == "ascend" and (settings.is_verified or settings.signature or names or settings.outputs):
-        raise UsageError(
-            "--verify, --signature, --inputs and --outputs are not for Ascend's graphs: describe their inputs with "
-            "--input-spec NAME:DTYPE:2,3, and `onnx-sparse replay` compares with a dump's own tensors"
-        )
+def _refuse_options_of_others(road: AnyRoad, settings: ConvertSettings) -> None:
+    own = {each.name for each in fields(road.options)}
+    known = {each.name: each for each in settings_of(type(settings))}
+    for other in roads().values():
+        for each in settings_of(other.options):
+            if each.name not in own and getattr(settings, each.name) != each.default:
+                raise UsageError(f"{known[each.name].flag} is for {other.models}, and this source is {road.name}")
 
 
 def _check_opset(opset: int) -> None:
@@ -168,53 +139,18 @@ def _check_opset(opset: int) -> None:
         raise UsageError(f"--opset {opset}: {message}") from ConversionError(f"opset={opset}: {message}")
 
 
-def _parts(source: Path | None) -> list[Path]:
-    """The files and folders that a source consists of: those of a SavedModel, or an IR with its weights."""
-    if source is None:
-        return []
-    if source.is_dir():
-        return [source / part for part in ("saved_model.pb", "saved_model.pbtxt", "variables", "assets")]
-    return [source, source.with_suffix(".bin")]
-
-
-def _of_source(origin: str, settings: ConvertSettings) -> dict[str, Any]:
-    """What the source's own `load` or `convert` is given, with the contents of files and modules."""
-    found = settings.of_source(origin)
-    if "lookup_tables" in found:
-        found["lookup_tables"] = lookup_tables.read(found["lookup_tables"])
-    if modules := found.pop("imports", ()):
-        found["custom_objects"] = _definitions(modules) | dict(found.get("custom_objects", {}))
-    return found
-
-
-def _definitions(modules: Sequence[str]) -> dict[str, Any]:
-    """The classes and functions of modules, which are imported; the current directory is searched, too."""
-    found: dict[str, Any] = {}
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        for name in modules:
-            module = importlib.import_module(name)
-            own = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
-            found |= {value.__name__: value for value in own if callable(value)}
-    except Exception as error:  # whatever the module raises
-        raise CommandError(f"--import {name}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
-    return found
-
-
-def convert_source(origin: str, settings: ConvertSettings, *, keeps_model: bool = False) -> Converted:
+def convert_source(road: AnyRoad, settings: ConvertSettings, *, keeps_model: bool = False) -> Converted:
     """Convert, verify and write a model.
 
     Args:
-        origin: What `check` returned.
+        road: What `check` returned.
         settings: What is asked for.
         keeps_model: Whether the model keeps the tensors that are written to a file of external data.
 
     Raises:
         CommandError: The source cannot be converted, or a file not be written.
     """
-    from onnx_sparse.commands.conversion import Conversion, Options
+    from onnx_sparse.commands.conversion import Conversion
     from onnx_sparse.commands.feeds import read_feeds
     from onnx_sparse.commands.smaller_tables import SmallerTables
     from onnx_sparse.files.new_file import state_of
@@ -223,9 +159,13 @@ def convert_source(origin: str, settings: ConvertSettings, *, keeps_model: bool 
     path, target, tell = settings.path, settings.target, settings.tell
     in_place = path is not None and target is not None and target.exists() and target.samefile(path)
     made_from = state_of(target) if in_place and target is not None else None
-    of_source = _of_source(origin, settings)
-    asked = Options(settings.fuse, settings.repair_scatter, settings.check_ids, settings.features, of_source)
-    conversion = Conversion(origin, settings.source if path is None else path, asked)
+    conversion = Conversion(
+        road,
+        settings.source if path is None else path,
+        settings.of_road(road),
+        check_ids=settings.check_ids,
+        features=settings.features,
+    )
     plain = conversion.convert(tell)
     if settings.write_inputs is not None:
         tell("making inputs")
@@ -262,7 +202,7 @@ def convert_source(origin: str, settings: ConvertSettings, *, keeps_model: bool 
         _write_report(conversion, records, settings, refused=None if failure is None else model, why=failure)
     document: Any = {
         "source": "the model" if path is None else str(path),
-        "from": origin,
+        "from": road.name,
         "output": str(target) if failure is None and target is not None else None,
         **summary,
         **size,
@@ -311,16 +251,13 @@ def _write_report(
 
     page, target = Path(settings.report or ""), settings.target
     assert target is not None
-    made = Origin(settings.path or Path("the model"), conversion.origin, notes=list(conversion.notes))
+    made = Origin(settings.path or Path("the model"), conversion.road, notes=list(conversion.notes))
     made.picture = picture_of_source(made, conversion.loaded)
     made.rules = conversion.report.document().get("rules")
     made.verification = None if records is None else [verification.document(record) for record in records]
     made.verified_inputs = conversion.input_lines
-    made.options, made.is_timed = conversion.load_options
-    if not made.is_timed:
-        made.notes.append("the source is not timed: it needs the modules of --import")
-    if settings.path is None:
-        made.is_timed = False
+    made.options = settings.of_road(conversion.road)
+    made.is_timed = settings.path is not None
     if refused is None:
         write(gather(target, made, progress=settings.tell), page)
         return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from onnx_sparse.benchmarking.benchmark import Benchmark
     from onnx_sparse.benchmarking.profile import OperatorTime
-    from onnx_sparse.reports.pictures import Picture
+    from onnx_sparse.pictures import Picture
     from onnx_sparse.reports.report import Report
     from onnx_sparse.rows.columns import Array
 
@@ -158,7 +158,7 @@ def _times(
     from onnx_sparse.converters.errors import ConversionError
     from onnx_sparse.sessions.ort_errors import ort_message
 
-    is_timed = made is not None and made.is_timed and is_there(made.origin)
+    is_timed = made is not None and made.is_timed and is_there(made.road)
     source = made.source if made is not None and is_timed else None
     options = made.options if made is not None and is_timed else {}
     sizes = None if rows is not None else _BATCH_SIZES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,14 +93,20 @@ class ComparedSettings(ModelSettings):
         """Refuse a source that is not there, and options that it has not.
 
         Raises:
-            CommandError: There is no such file or folder.
-            UsageError: Options are for sources of TensorFlow.
+            CommandError: There is no such file or folder, or it is no source.
+            UsageError: It has no such option.
         """
+        from onnx_sparse.converters.errors import ConversionError
         from onnx_sparse.converters.roads.table import road_of
 
         if self.source is not None and not Path(self.source).exists():
             raise CommandError(f"{self.source}: no such file or directory")
-        options = self.load_options()
-        if options and (self.source is None or road_of(self.source).name != "tensorflow"):
-            named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        if not (options := self.load_options()):
+            return
+        try:
+            known = {each.name for each in fields(road_of(self.source).options)} if self.source is not None else ()
+        except ConversionError as error:
+            raise CommandError(error) from error
+        if unknown := [name for name in options if name not in known]:
+            named = ", ".join(f"--{name.replace('_', '-')}" for name in unknown)
             raise UsageError(f"{named}: only a SavedModel has that")

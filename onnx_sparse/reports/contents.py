@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx_sparse.benchmarking.benchmark import Benchmark
 from onnx_sparse.benchmarking.profile import OperatorTime
-from onnx_sparse.reports.pictures import Picture
+from onnx_sparse.pictures import Picture
 
 
 @dataclass(frozen=True)

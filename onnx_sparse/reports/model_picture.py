@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from onnx_sparse.reports.pictures import Picture, PictureNode
+from onnx_sparse.pictures import Picture, PictureNode
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import dtype_name
 

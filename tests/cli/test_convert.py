@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 from support.fused_models import LOST_ROWS, SCATTERED_ROWS
 
-from onnx_sparse.converters import tensorflow
+from onnx_sparse.converters.tensorflow import loading
 from onnx_sparse.installation import install_command
 from onnx_sparse.models import load_and_save as model_file
 
@@ -232,7 +232,7 @@ class TestRefusals:
         def without_tensorflow(*_, **__):
             raise ModuleNotFoundError("No module named 'tensorflow'")
 
-        monkeypatch.setattr(tensorflow, "load", without_tensorflow)
+        monkeypatch.setattr(loading, "load", without_tensorflow)
         assert refused(1, tmp_path / "m.pb").endswith(install_command("tensorflow"))
 
 

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 
 from onnx_sparse.cli import demo
 from onnx_sparse.commands import model_report
+from onnx_sparse.pictures import Picture, PictureNode
 from onnx_sparse.reports.model_picture import model_picture
-from onnx_sparse.reports.pictures import Picture, PictureNode
 
 HOSTILE = '</script><script>document.title="owned"</script><img src="https://example.com/x.png" onerror="alert(1)">'
 

@@ -46,12 +46,12 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      'emit.op("GreaterOrEqual", emit.op("Sub", size, whole)', 'emit.op("Greater", emit.op("Sub", size, whole)',
      _VERBS),
     ("least of a clamp", "converters/openvino/handlers/activation.py",
-     "math.ceil(max(low, least))", "math.floor(max(low, least))", f"{_TESTS}/test_openvino_rounding.py"),
+     "math.ceil(max(low, least))", "math.floor(max(low, least))", f"{_TESTS}/test_openvino_operators.py"),
     ("external data of any folder", "onnx_sparse/models/external_data.py",
      'if not parts or ".." in parts or', "if not parts or False and", "tests/cli/test_tables.py"),
     ("assets of any folder", "converters/tensorflow/reading/saved_model.py",
      'raise ConversionError(f"{path} names an asset outside', 'print(f"{path} names an asset outside',
-     f"{_TESTS}/test_tensorflow_malformed_input.py"),
+     f"{_TESTS}/test_tensorflow_reading.py"),
     ("bits of a varint", "converters/varint.py", "byte & 127", "byte & 63", f"{_TESTS}/test_varint.py"),
 )  # fmt: skip
 

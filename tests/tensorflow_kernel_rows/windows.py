@@ -84,29 +84,23 @@ WINDOWS = (
         sizes={"h": 6, "w": 7, "c": 4, "x": 3, "y": 2},
         zeros="",
     ),
-    row(
-        "Conv2DBackpropInput",
-        input_sizes=each(constant([2, 6, 8, 4]), given([2, 6, 8, 4])),
-        filter=weights("xycd"),
-        out_backprop=numbers("bhwd"),
-        strides=[1, 2, 2, 1],
-        padding="SAME",
-        data_format="NHWC",
-        use_cudnn_on_gpu=True,
-        sizes={"b": 2, "h": 3, "w": 4, "c": 4, "d": 3, "x": 3, "y": 2},
-        zeros="",
-    ),
-    row(
-        "Conv2DBackpropInput",
-        input_sizes=each(constant([2, 7, 8, 4]), given([2, 8, 8, 4]), given([2, 7, 9, 4])),
-        filter=weights("xycd"),
-        out_backprop=numbers("bhwd"),
-        strides=[1, 2, 2, 1],
-        padding="VALID",
-        data_format="NHWC",
-        use_cudnn_on_gpu=True,
-        sizes={"b": 2, "h": 3, "w": 4, "c": 4, "d": 3, "x": 3, "y": 2},
-        zeros="",
+    *(
+        row(
+            "Conv2DBackpropInput",
+            input_sizes=sizes,
+            filter=weights("xycd"),
+            out_backprop=numbers("bhwd"),
+            strides=[1, 2, 2, 1],
+            padding=padding,
+            data_format="NHWC",
+            use_cudnn_on_gpu=True,
+            sizes={"b": 2, "h": 3, "w": 4, "c": 4, "d": 3, "x": 3, "y": 2},
+            zeros="",
+        )
+        for padding, sizes in (
+            ("SAME", each(constant([2, 6, 8, 4]), given([2, 6, 8, 4]))),
+            ("VALID", each(constant([2, 7, 8, 4]), given([2, 8, 8, 4]), given([2, 7, 9, 4]))),
+        )
     ),
     row(
         "Conv3DBackpropInputV2",

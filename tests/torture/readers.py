@@ -97,7 +97,7 @@ def _arrays() -> Callable[[Path], object]:
 
 
 def _lookup_tables() -> Callable[[Path], object]:
-    from onnx_sparse.commands.lookup_tables import read
+    from onnx_sparse.converters.tensorflow.lookup_table_files import read
 
     return lambda path: read({"words": str(path)})
 

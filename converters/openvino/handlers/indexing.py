@@ -14,6 +14,7 @@ from onnx_sparse.converters.writing.lowering import one_hot as lowering
 from onnx_sparse.converters.writing.lowering.gathering import gathered
 from onnx_sparse.converters.writing.lowering.reordering import rolled
 from onnx_sparse.converters.writing.lowering.scattering import scatter_elements, scatter_rows
+from onnx_sparse.converters.writing.lowering.searching import count_below
 from onnx_sparse.converters.writing.lowering.segment_reductions import scattered
 from onnx_sparse.schemas.segment_body import highest, lowest
 
@@ -158,10 +159,8 @@ def top_k(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
 @handles("Bucketize-3", to="Less, ReduceSum")
 def bucketize(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Bucketize-3: the number of boundaries below, or with `with_right_bound` = false not above; none is above NaN."""
-    bounds, column = _bounds_and_column(emit, node[1], node[0])
-    if node.flag("with_right_bound", True):
-        return _count(emit, emit.op("Less", bounds, column))
-    return _count(emit, emit.op("Not", emit.op("Less", column, bounds)))
+    bounds, x = _comparable(emit, node[1], node[0])
+    return count_below(emit, bounds, x, or_equal=not node.flag("with_right_bound", True))
 
 
 @handles("SearchSorted-15", to="Less, ReduceSum")
@@ -170,18 +169,14 @@ def search_sorted(node: Node, emit: OpenVINOEmitter) -> Tensor:
     rows = node[0]
     if rows.rank > 1:
         rows = emit.op("Unsqueeze", rows, emit.constant([-2]))
-    bounds, column = _bounds_and_column(emit, rows, node[1])
-    return _count(emit, emit.op("LessOrEqual" if node.flag("right_mode", False) else "Less", bounds, column))
+    bounds, x = _comparable(emit, rows, node[1])
+    return count_below(emit, bounds, x, or_equal=node.flag("right_mode", False), nan_first=True)
 
 
-def _bounds_and_column(emit: OpenVINOEmitter, bounds: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    if bounds.dtype != x.dtype:
-        bounds, x = (emit.cast(t, TensorProto.DOUBLE) for t in (bounds, x))
-    return bounds, emit.op("Unsqueeze", x, emit.constant([-1]))
-
-
-def _count(emit: OpenVINOEmitter, reached: Tensor) -> Tensor:
-    return emit.op("ReduceSum", emit.int64(reached), emit.constant([-1]), keepdims=0)
+def _comparable(emit: OpenVINOEmitter, bounds: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    if bounds.dtype == x.dtype:
+        return bounds, x
+    return emit.cast(bounds, TensorProto.DOUBLE), emit.cast(x, TensorProto.DOUBLE)
 
 
 @handles("Range-1", to="Range")

@@ -49,7 +49,7 @@ def strided_slice(node: Node, emit: OpenVINOEmitter) -> Tensor:
     names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     masks = {name: _mask(node.integers(f"{name}_mask", [])) for name in names}
     strides = emit.constant([1] * _entries(node)) if node.optional(3) is None else node[3]
-    return slicing.strided_slice(emit, node[0], node[1], node[2], strides, masks)
+    return slicing.strided_slice(emit, node[0], node[1], node[2], strides, masks, clamped=True)
 
 
 def _mask(entries: list[int]) -> int:

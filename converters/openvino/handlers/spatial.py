@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import FLOATS, NARROW, OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import paddings, per_axis
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.lowering import blocks
+from onnx_sparse.converters.writing.lowering.windows import windows_along
 
 
 def _square_blocks(node: Node) -> tuple[str, int]:
@@ -140,37 +139,15 @@ def extract_image_patches(node: Node, emit: OpenVINOEmitter) -> Tensor:
     A patch has its rows, its columns, and their channels.
     """
     sizes, strides, rates = (per_axis(node, key, 2, least=1) for key in ("sizes", "strides", "rates"))
-    auto = node.choice("auto_pad", ("valid", "same_upper", "same_lower"))
-    zero = emit.constant([0])
-    begins, ends, counts, places = [], [], [], []
+    padding = node.choice("auto_pad", ("valid", "same_upper", "same_lower"))
+    made, counts = node.ranked(0, 4, 4), []
     for k, (size, stride, rate) in enumerate(zip(sizes, strides, rates, strict=True)):
-        length, step, reach = emit.shape_of(node[0], 2 + k, 3 + k), emit.constant([stride]), (size - 1) * rate + 1
-        if auto == "valid":
-            over = emit.op("Sub", length, emit.constant([reach - stride]))
-            count, begin, end = emit.op("Div", emit.op("Max", over, zero), step), zero, zero
-        else:
-            count = emit.op("Div", emit.op("Add", length, emit.constant([stride - 1])), step)
-            covered = emit.op("Mul", emit.op("Sub", count, emit.constant([1])), step)
-            missing = emit.op("Max", emit.op("Sub", emit.op("Add", covered, emit.constant([reach])), length), zero)
-            less = emit.op("Div", missing, emit.constant([2]))
-            more = emit.op("Sub", missing, less)
-            begin, end = (less, more) if auto == "same_upper" else (more, less)
-        starts = emit.op("Range", emit.constant(0), emit.op("Squeeze", count, zero), emit.constant(1))
-        within = emit.constant(np.arange(size)[:, np.newaxis] * rate)
-        at = emit.op("Add", emit.op("Mul", starts, step), within)
-        places.append(emit.op("Reshape", at, emit.constant([-1])))
-        begins.append(begin)
-        ends.append(end)
+        made, count = windows_along(emit, made, 2 + 2 * k, size=size, stride=stride, rate=rate, padding=padding)
         counts.append(count)
-    front = emit.constant([0, 0])
-    padded = emit.op("Pad", node[0], emit.op("Concat", front, *begins, front, *ends, axis=0))
-    picked = emit.op("Gather", emit.op("Gather", padded, places[0], axis=2), places[1], axis=3)
-    pairs = [part for size, count in zip(sizes, counts, strict=True) for part in (emit.constant([size]), count)]
-    split = emit.op("Reshape", picked, emit.op("Concat", emit.shape_of(node[0], 0, 2), *pairs, axis=0), allowzero=1)
-    moved = emit.op("Transpose", split, perm=[0, 2, 4, 1, 3, 5])
+    moved = emit.op("Transpose", made, perm=[0, 3, 5, 1, 2, 4])
     depth = emit.op("Mul", emit.shape_of(node[0], 1, 2), emit.constant([sizes[0] * sizes[1]]))
-    return emit.op("Reshape", moved, emit.op("Concat", emit.shape_of(node[0], 0, 1), depth, *counts, axis=0),
-                   allowzero=1)  # fmt: skip
+    target = emit.op("Concat", emit.shape_of(node[0], 0, 1), depth, *counts, axis=0)
+    return emit.op("Reshape", moved, target, allowzero=1)
 
 
 @handles("Col2Im-15", to="Col2Im", notes="Of floats, and of integers of 8 and 16 bits.")

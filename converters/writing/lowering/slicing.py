@@ -12,10 +12,19 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+#: Beyond every dimension, and to ONNX Runtime a number like others.
+_BEYOND = 2**62
 
 
 def strided_slice(
-    emit: Emitter, x: Tensor, begin: Tensor, end: Tensor, strides: Tensor, masks: Mapping[str, int]
+    emit: Emitter,
+    x: Tensor,
+    begin: Tensor,
+    end: Tensor,
+    strides: Tensor,
+    masks: Mapping[str, int],
+    *,
+    clamped: bool = False,
 ) -> Tensor:
     """A slice as Python writes it: `x[1:-1, ..., np.newaxis, 0]`.
 
@@ -27,6 +36,8 @@ def strided_slice(
         strides: The steps.
         masks: Bits for each entry: `begin` and `end` omit a bound, `ellipsis` skips axes, `new_axis` adds one,
             `shrink_axis` takes one place and removes the axis.
+        clamped: Whether a negative step from before the first element begins with it, as in OpenVINO; in Python, there
+            is none. ONNX clamps; where sizes or bounds are not known, a guard of the roads makes that Python's.
 
     Raises:
         Unsupported: The entries do not fit the tensor.
@@ -55,7 +66,7 @@ def strided_slice(
             axis, place = axis + 1, place + 1
     if x.shape is not None and axis > len(x.shape):
         raise Unsupported(f"{x} has fewer dimensions than it is sliced in")
-    sliced = _sliced(emit, x, (begin, end, strides), axes, steps, masks)
+    sliced = _sliced(emit, x, (begin, end, strides), axes, steps, masks, clamped)
     if added:
         sliced = emit.op("Unsqueeze", sliced, emit.constant(added))
     return emit.op("Squeeze", sliced, emit.constant(removed)) if removed else sliced
@@ -75,6 +86,7 @@ def _sliced(
     axes: list[tuple[int, int]],
     strides: Sequence[int | None],
     masks: Mapping[str, int],
+    clamped: bool,
 ) -> Tensor:
     """The slice of the entries' bounds along their axes."""
     shrinks, whole = masks["shrink_axis"], masks["begin"] & masks["end"]
@@ -100,6 +112,9 @@ def _sliced(
                 start = _bound(all_strides, k, step, 0, _LAST, emit)
             if masks["end"] >> k & 1:
                 stop = _bound(all_strides, k, step, _LAST, _FIRST, emit)
+            if not clamped and step is not None and step < 0 and _is_before(start, x.dim(axis)):
+                # Nothing, which no inference takes for the first element.
+                start, stop = emit.constant([0]), emit.constant([_BEYOND])
         starts.append(start)
         ends.append(stop)
         steps.append(emit.constant([step]) if step is not None else _entry(all_strides, k, emit))
@@ -109,6 +124,11 @@ def _sliced(
     places = emit.constant([axis for _, axis in axes])
     is_plain = step_sizes.value is not None and (step_sizes.value == 1).all()
     return emit.op("Slice", x, *bounds, places, *([] if is_plain else [step_sizes]))
+
+
+def _is_before(start: Tensor, size: int | None) -> bool:
+    """Whether a slice is known to start before the first element."""
+    return size is not None and start.value is not None and int(start.value[0]) < -size
 
 
 def _bound(strides: Tensor, k: int, step: int | None, upward: int, downward: int, emit: Emitter) -> Tensor:

@@ -20,8 +20,9 @@ from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.cli.convert import printing
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
-from onnx_sparse.commands.convert_settings import ConvertSettings
+from onnx_sparse.commands.convert_settings import ConvertSettings, extended
 from onnx_sparse.commands.convert_source import ConvertDocument, check, convert_source
+from onnx_sparse.converters.roads.road import AnyRoad
 from onnx_sparse.errors import CommandError
 
 NAME = "convert"
@@ -49,21 +50,21 @@ onnx-sparse convert model.pt2 -o model.onnx --verify
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_options(parser, ConvertSettings)
+    add_options(parser, extended())
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert and write the model."""
-    settings = given(ConvertSettings, arguments)
-    origin = check(settings)
-    return watched(lambda tell: _convert(origin, settings, tell, json=arguments.json))
+    settings = given(extended(), arguments)
+    road = check(settings)
+    return watched(lambda tell: _convert(road, settings, tell, json=arguments.json))
 
 
-def _convert(origin: str, settings: ConvertSettings, tell: Progress, *, json: bool) -> int:
+def _convert(road: AnyRoad, settings: ConvertSettings, tell: Progress, *, json: bool) -> int:
     from onnx_sparse.models.references import holding_arrays
 
     with holding_arrays(), output.progress(f"reading {settings.source}", tell, quiet=json) as progress:
-        made = convert_source(origin, replace(settings, progress=progress))
+        made = convert_source(road, replace(settings, progress=progress))
     if not json:
         if settings.explain:
             printing.show_rules(made.document)

@@ -12,6 +12,7 @@ from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.searching import count_below
 from onnx_sparse.schemas.declaration import DType
 
 _INDICES = (TensorProto.INT32, TensorProto.INT64)
@@ -184,7 +185,7 @@ def string_to_hash_bucket_fast(node: Node, emit: AscendEmitter) -> Results:
     return emit.domain_op("StringToHashBucketFast", {"input": x, "num_buckets": count})
 
 
-@handles("Bucketize", to="GreaterOrEqual, Greater, ReduceSum")
+@handles("Bucketize", to="Less, ReduceSum")
 def bucketize(node: Node, emit: AscendEmitter) -> Tensor:
     """Bucketize(x | boundaries, dtype, right): the number of boundaries at most x, or with right = false below x."""
     (x,) = node.take(1)
@@ -196,9 +197,5 @@ def bucketize(node: Node, emit: AscendEmitter) -> Tensor:
     if not values:
         zero = emit.constant(0, dtype)
         return emit.op("Expand", zero, emit.shape_of(x), shape=x.shape)
-    wide = emit.cast(x, TensorProto.DOUBLE)
-    longer = emit.op("Unsqueeze", wide, emit.constant([-1]))
-    name = "GreaterOrEqual" if node.flag("right", True) else "Greater"
-    passed = emit.op(name, longer, emit.constant(np.array(values, np.float64)))
-    count = emit.reduce("ReduceSum", emit.cast(passed, TensorProto.INT64), [-1], keepdims=False)
-    return emit.cast(count, dtype)
+    limits, wide = emit.constant(np.array(values, np.float64)), emit.cast(x, TensorProto.DOUBLE)
+    return count_below(emit, limits, wide, or_equal=node.flag("right", True), dtype=dtype)

@@ -11,6 +11,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.images.layouts import Layout
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
+from onnx_sparse.converters.writing.lowering.windows import windows_along
 from onnx_sparse.converters.writing.reads import Attributes
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -100,28 +101,12 @@ def extract_image_patches(node: Node, emit: TensorFlowEmitter) -> Tensor:
     padding = attributes["padding"]
     if padding not in (b"SAME", b"VALID"):
         raise Unsupported(f"its attribute padding = {padding.decode('utf-8', 'replace')!r} is not converted")
-    counts, zero, one = [], emit.constant(0), emit.constant(1)
-    made = x
+    made, counts = x, []
     for place, axis in ((1, 1), (3, 2)):
-        width, stride, rate = (given[name][axis] for name in ("ksizes", "strides", "rates"))
-        size, reach = emit.scalar(emit.size(x, axis)), (width - 1) * rate + 1
-        if padding == b"SAME":
-            count = emit.op("Div", emit.op("Add", size, emit.constant(stride - 1)), emit.constant(stride))
-            needed = emit.op("Mul", emit.op("Sub", count, one), emit.constant(stride))
-            missing = emit.op("Sub", emit.op("Add", needed, emit.constant(reach)), size)
-            border = emit.op("Max", missing, zero)
-        else:
-            room = emit.op("Max", emit.op("Sub", size, emit.constant(reach - stride)), zero)
-            count, border = emit.op("Div", room, emit.constant(stride)), zero
-        before = emit.op("Div", border, emit.constant(2))
-        ends = [emit.op("Unsqueeze", each, emit.constant([0])) for each in (before, emit.op("Sub", border, before))]
-        made = emit.op("Pad", made, emit.op("Concat", *ends, axis=0), emit.like(0, x), emit.constant([place]))
-        starts = emit.op("Mul", emit.op("Range", zero, count, one), emit.constant(stride))
-        inside = emit.constant([k * rate for k in range(width)])
-        made = emit.op(
-            "Gather", made, emit.op("Add", emit.op("Unsqueeze", starts, emit.constant([1])), inside), axis=place
-        )
-        counts.append(emit.op("Unsqueeze", count, emit.constant([0])))
+        size, stride, rate = (given[name][axis] for name in ("ksizes", "strides", "rates"))
+        kind = "same_upper" if padding == b"SAME" else "valid"
+        made, count = windows_along(emit, made, place, size=size, stride=stride, rate=rate, padding=kind)
+        counts.append(count)
     made = emit.op("Transpose", made, perm=[0, 1, 3, 2, 4, 5])
     depth = emit.op("Mul", emit.size(x, 3), emit.constant([given["ksizes"][1] * given["ksizes"][2]]))
     target = emit.op("Concat", emit.size(x, 0), *counts, depth, axis=0)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import selecting
-from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, dtype_name
 
 _SELECTED = ("condition", "t", "e")
 
@@ -26,25 +24,13 @@ def select_rows(node: Node, emit: Emitter) -> Tensor:
     return selecting.select_rows(emit, node["condition"], node["t"], node["e"])
 
 
-#: The types in which ONNX Runtime finds the largest elements, by those that fit into them.
-_RANKED: dict[int, int] = {
-    **dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT), TensorProto.FLOAT),
-    TensorProto.DOUBLE: TensorProto.DOUBLE,
-    **dict.fromkeys((*SIGNED_INTEGERS, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32), TensorProto.INT64),
-}
-
-
-@handles("TopKV2", inputs=("input", "k"), to="TopK", dtypes=tuple(map(dtype_name, _RANKED)))
+@handles("TopKV2", inputs=("input", "k"), to="TopK", dtypes=("all numbers",))
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """The largest elements and where they are; in float32, different large integers would be equal."""
+    """The largest elements and where they are."""
     x, k = node["input"], emit.cast(node["k"], TensorProto.INT64)
-    if x.dtype not in _RANKED:
-        raise Unsupported(f"ONNX Runtime does not order {dtype_name(x.dtype)}")
-    wide = emit.cast(x, _RANKED[x.dtype])
-    k = emit.op("Reshape", k, emit.constant([1]))
-    ordered = int(node.attributes.get("sorted", True))
-    values, places = emit.node("TopK", [wide, k], [wide.dtype, TensorProto.INT64], sorted=ordered)
-    return emit.cast(values, x.dtype), emit.cast(places, node.dtypes[1])
+    given, ordered = [x, emit.op("Reshape", k, emit.constant([1]))], int(node.attributes.get("sorted", True))
+    values, places = emit.ops("TopK", given, [x.dtype, TensorProto.INT64], sorted=ordered)
+    return values, emit.cast(places, node.dtypes[1])
 
 
 @handles("InTopK", inputs=("predictions", "targets"), to="Greater", dtypes=("float",))

@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import element
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.searching import count_below
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 
 _COUNTED = ("int32", "int64", "float", "double")
@@ -107,24 +108,16 @@ def bucketize(node: Node, emit: Emitter) -> Tensor:
         return emit.op("Expand", emit.constant(0, TensorProto.INT32), emit.shape_of(node["input"]))
     # TensorFlow's boundaries are float32, and it compares integers with them as float32.
     dtype = TensorProto.DOUBLE if node["input"].dtype == TensorProto.DOUBLE else TensorProto.FLOAT
-    limits = emit.constant(boundaries, dtype)
-    numbers = emit.op("Unsqueeze", emit.cast(node["input"], dtype), emit.constant([-1]))
-    below = emit.op("Less", numbers, limits)
-    reached = emit.cast(emit.op("Not", below), TensorProto.INT32)
-    return emit.op("ReduceSum", reached, emit.constant([-1]), keepdims=0)
+    limits, numbers = emit.constant(boundaries, dtype), emit.cast(node["input"], dtype)
+    return count_below(emit, limits, numbers, or_equal=True, dtype=TensorProto.INT32)
 
 
 @handles("LowerBound", "UpperBound", inputs=("sorted_inputs", "values"), to="Less", dtypes=_COUNTED)
 def bound(node: Node, emit: Emitter) -> Tensor:
     """How many numbers in a sorted row are below each value of that row, or not above it; none is above NaN."""
     limits = emit.op("Unsqueeze", node["sorted_inputs"], emit.constant([1]))
-    numbers = emit.op("Unsqueeze", node["values"], emit.constant([2]))
-    if node.op_type == "LowerBound":
-        reached = emit.op("Less", limits, numbers)
-    else:
-        reached = emit.op("Not", emit.op("Less", numbers, limits))
     dtype = int(node.attributes.get("out_type", TensorProto.INT32))
-    return emit.op("ReduceSum", emit.cast(reached, dtype), emit.constant([2]), keepdims=0)
+    return count_below(emit, limits, node["values"], or_equal=node.op_type == "UpperBound", dtype=dtype)
 
 
 @handles(

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+#: No more nodes of a source are drawn: a page would take too long.
+MOST_NODES = 5_000
 #: So many nodes and folded scopes are shown at first; readers unfold the rest.
 _MOST_SHOWN = 30
 #: Nodes and scopes of one scope beyond this are folded in parts, in their order.

@@ -7,21 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.errors import printable
 
 
 def read(given: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """The keys and values of each table, of which a file may be given.
 
     Raises:
-        CommandError: A file cannot be read.
+        ConversionError: A file cannot be read.
     """
     tables = {}
     for name, table in given.items():
         try:
             tables[name] = _of_file(Path(table)) if isinstance(table, (str, os.PathLike)) else table
         except (OSError, ValueError) as error:
-            raise CommandError(f"{table}: {error}") from error
+            raise ConversionError(f"{table}: {error}") from error
     return tables
 
 
