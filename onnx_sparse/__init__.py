@@ -16,8 +16,8 @@ except ImportError as error:
     if Path(__file__).with_name("schemas").is_file():
         raise ImportError(
             "onnx_sparse/schemas is a text file where the repository has a symbolic link: it comes from a checkout "
-            "without symbolic links. Run `git config core.symlinks true` there and check out again (Windows allows "
-            "symbolic links in its developer mode), or install a wheel or a source distribution"
+            "without symbolic links. Install it: `pip install -e .` needs none. Or run `git config core.symlinks true` "
+            "there and check out again (Windows allows symbolic links in its developer mode)"
         ) from error
     raise
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION

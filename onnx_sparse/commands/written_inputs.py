@@ -31,7 +31,7 @@ def check(path: FilePath | None) -> None:
         raise UsageError(f"--write-inputs {path}: expected FILE.json or FILE.npz")
 
 
-def write(path: Path, model: ModelProto) -> None:
+def write_inputs(path: Path, model: ModelProto) -> None:
     """Write inputs for one run of a model.
 
     Args:
