@@ -198,7 +198,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
     "unknown": ({"instances": [{**ROW, "x": 1}]}, "instances[0]: the model has no feature 'x'"),
     "a value": ({"instances": [ROW, {**ROW, "items": [1, 1.5]}]}, "feature 'items', row 1, position 1: 1.5 does not"),
     "no value": ({"instances": [{**ROW, "age": None}]}, "feature 'age', row 0 has no value"),
-    "no list of ids": ({"instances": [{**ROW, "items": 5}]}, "feature 'items', row 0: 5 is no list"),
+    "no list of ids": ({"instances": [{**ROW, "items": 5}]}, "feature 'items', row 0: expected a list, got 5"),
     "lengths": ({"inputs": {"items": [[1]], "age": [1, 2]}}, "feature 'age' has 2 rows, and feature 'items' has 1"),
     "a column": ({"inputs": {"items": [[1]]}}, "feature 'age' is missing"),
     "no columns": ({"inputs": [1]}, "'inputs' has no names, and the model has the features 'items', 'age'"),
