@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import shutil
 import subprocess
@@ -115,7 +116,7 @@ def measured(command: list[str], folder: Path) -> dict[str, float]:
             with contextlib.suppress(OSError):
                 lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
                 known = {line.partition(":")[0]: int(line.split()[1]) for line in lines if line.startswith("Rss")}
-                anonymous, mapped = max(anonymous, known["RssAnon"]), max(mapped, known["RssFile"])
+                anonymous, mapped = max(anonymous, known.get("RssAnon", 0)), max(mapped, known.get("RssFile", 0))
         time.sleep(0.005)
     assert process.stderr is not None
     if said := process.stderr.read() if process.wait() else "":
@@ -201,7 +202,7 @@ def main() -> None:
     found = []
     for gigabytes in arguments.gigabytes:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            found += report(gigabytes, arguments.sources, Path(folder), print)
+            found += report(gigabytes, arguments.sources, Path(folder), functools.partial(print, flush=True))
     if arguments.json:
         document = {"machine": this_machine(), "figures": found}
         arguments.json.write_text(json.dumps(document, indent=1), "utf-8")

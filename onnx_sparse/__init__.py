@@ -16,8 +16,8 @@ except ImportError as error:
     if Path(__file__).with_name("schemas").is_file():
         raise ImportError(
             "onnx_sparse/schemas is a text file where the repository has a symbolic link: it comes from a checkout "
-            "without symbolic links. Run `git config core.symlinks true` there and check out again (Windows allows "
-            "symbolic links in its developer mode), or install a wheel or a source distribution"
+            "without symbolic links. Install it: `pip install -e .` needs none. Or run `git config core.symlinks true` "
+            "there and check out again (Windows allows symbolic links in its developer mode)"
         ) from error
     raise
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from onnx_sparse.commands.convert import convert
     from onnx_sparse.commands.inspect import inspect
     from onnx_sparse.commands.report import report
+    from onnx_sparse.commands.save import save
     from onnx_sparse.commands.score import score
     from onnx_sparse.commands.tables import tables
     from onnx_sparse.converters.onnx.fusing import fuse
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from onnx_sparse.models.canonical import canonicalize
     from onnx_sparse.models.evaluator import reference_ops
     from onnx_sparse.models.function_bodies import embed_functions, lower
+    from onnx_sparse.models.large_models import load
     from onnx_sparse.models.quantization import quantize_tables
     from onnx_sparse.rows.example_arrays import example_array
     from onnx_sparse.rows.model_features import features
@@ -59,11 +61,13 @@ __all__ = [
     "fuse",
     "get_library_path",
     "inspect",
+    "load",
     "lower",
     "quantize_tables",
     "reference_ops",
     "register",
     "report",
+    "save",
     "score",
     "session_options",
     "tables",
@@ -83,11 +87,13 @@ _HOMES = {
     "fuse": "converters.onnx.fusing",
     "get_library_path": "sessions.runtime",
     "inspect": "commands.inspect",
+    "load": "models.large_models",
     "lower": "models.function_bodies",
     "quantize_tables": "models.quantization",
     "reference_ops": "models.evaluator",
     "register": "sessions.runtime",
     "report": "commands.report",
+    "save": "commands.save",
     "score": "commands.score",
     "session_options": "sessions.runtime",
     "tables": "commands.tables",

@@ -17,6 +17,7 @@ import pyarrow as pa
 from onnx import ModelProto
 
 from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.foreign_rows import columns_of, plain_column, table_of
 from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
@@ -28,7 +29,7 @@ Batch: TypeAlias = "pa.Table | pa.RecordBatch"
 
 
 def feeds(
-    batch: Batch, model: ort.InferenceSession | Features, columns: Mapping[str, str] | None = None
+    rows: Any, model: ort.InferenceSession | Features, columns: Mapping[str, str] | None = None
 ) -> dict[str, Array]:
     """The inputs of a run on the rows of a table.
 
@@ -37,7 +38,7 @@ def feeds(
     element type are not copied where no list is null and a column has one chunk.
 
     Args:
-        batch: A Table or RecordBatch; slices and chunks are taken as they are.
+        rows: A Table or RecordBatch, whose slices and chunks are taken as they are; or what `Features.feeds` takes.
         model: A session, or what `onnx_sparse.features` returned.
         columns: The column of each feature that has another name.
 
@@ -48,19 +49,28 @@ def feeds(
     named = {name: (columns or {}).get(name, name) for name in known}
     if unknown := [name for name in columns or {} if name not in known]:
         raise ValueError(f"the model has no feature {unknown[0]!r}; it has {listed(map(repr, known))}")
+    held = _held(rows)
     return known.feeds(
-        {name: _only_column(batch, column, f"feature {name!r}: no column {column!r}") for name, column in named.items()}
+        {name: _only_column(held, column, f"feature {name!r}: no column {column!r}") for name, column in named.items()}
     )
 
 
-def _only_column(batch: Batch, name: str, missing: str) -> Any:
+def _held(rows: Any) -> Batch | Mapping[str, Any]:
+    """Rows as a table, or as columns if they are not in Arrow's memory."""
+    table = table_of(rows)
+    return columns_of(rows) if table is None else table
+
+
+def _only_column(batch: Batch | Mapping[str, Any], name: str, missing: str) -> Any:
     """The column of that name.
 
     Raises:
         ValueError: There is none, or there are several; the message begins with `missing`.
     """
-    if not isinstance(batch, (pa.Table, pa.RecordBatch)):
-        raise TypeError(f"rows are a pyarrow Table or RecordBatch, not {type(batch).__name__}")
+    if isinstance(batch, Mapping):
+        if name not in batch:
+            raise ValueError(f"{missing}; columns are {_listed([*map(str, batch)])}")
+        return batch[name]
     at = batch.schema.get_field_index(name)
     if at < 0:
         found = "there are several" if name in batch.schema.names else f"columns are {_listed(batch.schema.names)}"
@@ -114,8 +124,8 @@ class Scorer:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_session": None, "_features": None}
 
-    def __call__(self, batch: Batch) -> pa.Table:
-        """The kept columns and the outputs of the rows of a table.
+    def __call__(self, rows: Any) -> pa.Table:
+        """The kept columns and the outputs of the rows of a table, or of what else `Features.feeds` takes.
 
         Raises:
             ValueError: As `feeds`; or a column to keep is missing or has the name of an output; or an output has not
@@ -127,14 +137,14 @@ class Scorer:
         names = list(self._outputs or shapes)
         if unknown := [name for name in names if name not in shapes]:
             raise ValueError(f"the model has no output {unknown[0]!r}; it has {_listed(list(shapes))}")
-        kept = {name: _kept(batch, name, names) for name in self._keep}
-        results = session.run(names, feeds(batch, known, self._columns))
+        held = _held(rows)
+        kept = {name: _kept(held, name, names) for name in self._keep}
+        fed = feeds(held, known, self._columns)
+        count = max(known.counts(fed).values(), default=1) if isinstance(held, Mapping) else held.num_rows
+        results = session.run(names, fed)
         return pa.table(
             kept
-            | {
-                name: _column(name, result, batch.num_rows, shapes[name])
-                for name, result in zip(names, results, strict=True)
-            }
+            | {name: _column(name, result, count, shapes[name]) for name, result in zip(names, results, strict=True)}
         )
 
     @property
@@ -196,10 +206,11 @@ class Scorer:
         return self._session, self._features
 
 
-def _kept(batch: Batch, name: str, outputs: Sequence[str]) -> Any:
+def _kept(held: Batch | Mapping[str, Any], name: str, outputs: Sequence[str]) -> Any:
     if name in outputs:
         raise ValueError(f"the column {name!r} has the name of an output")
-    return _only_column(batch, name, f"no column {name!r} to keep")
+    column = _only_column(held, name, f"no column {name!r} to keep")
+    return pa.array(plain_column(f"column {name!r}", column)) if isinstance(held, Mapping) else column
 
 
 def _column(name: str, result: Array, rows: int, declared: Sequence[Any]) -> pa.Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 FAILED, USAGE = 1, 2
@@ -42,3 +43,9 @@ def printable(value: object) -> str:
 def one_line(value: object) -> str:
     """A message as one line."""
     return printable(" ".join(str(value).split()))
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown name: `" (did you mean 'items'?)"`; nothing if no known name is near."""
+    close = difflib.get_close_matches(name, known, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

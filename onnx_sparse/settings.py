@@ -53,7 +53,6 @@ class Option:
         alone: Settings with the same text exclude each other; the text says why.
         group: The title above it in the help.
         listed: Whether `parse` makes a whole list of one text; else the option is repeated.
-        least: The least number that it can be.
         parse: What makes its value of a text, or raises a ValueError; by its type when omitted.
         known: What it can be, where that is known when it is asked for only.
     """
@@ -70,7 +69,6 @@ class Option:
     alone: str = ""
     group: str = ""
     listed: bool = False
-    least: float | None = None
     parse: Callable[[str], Any] | None = None
     known: Callable[[], tuple[str, ...]] | None = None
 
@@ -224,16 +222,15 @@ def _check(given: Any) -> None:
             raise TypeError(f"{name} is a list of names, not the name {value!r}")
         if setting.type in (Sequence, Mapping) and isinstance(value, (bool, int, float)):
             raise TypeError(f"{name} is a list or mapping, not {value!r}")
-        if known.least is not None and setting.type in (int, float) and not value >= known.least:
-            raise ValueError(f"{name} = {value} is not {_at_least(known.least)}")
+        if known.parse is not None and not known.listed and isinstance(value, (int, float, str)):
+            try:
+                known.parse(str(value))
+            except ValueError as error:
+                raise ValueError(f"{name} = {error}") from None
         if known.alone and value != setting.default:
             if known.alone in alone:
                 raise ValueError(f"{alone[known.alone]} and {name} exclude each other: {known.alone}")
             alone[known.alone] = name
-
-
-def _at_least(least: float) -> str:
-    return "positive" if least == 1 else f"{least} or more"
 
 
 def _documentation(kind: type[Any], text: str) -> str:

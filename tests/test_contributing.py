@@ -41,7 +41,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("schemas/segment.py", "FAMILY = Family(FAMILY.name, (*FAMILY.ops, SEGMENT_SQRT_N), FAMILY.origin)"),
         ("tests/contract/oracle.py", 'ORACLES["SegmentSqrtN"] = segment_sqrt_n'),
         # TensorFlow's list of operators, which has not this one.
-        ("converters/tensorflow/reading/operators.txt", "LogSigmoid(x) -> y:T"),
+        ("converters/tensorflow/reading/operators.txt", "TanhShrink(x) -> y:T"),
     ):
         with (tree / file).open("a", encoding="utf-8") as stream:
             stream.write(f"\n\n{line}\n" if file.endswith(".py") else f"{line}\n")
@@ -109,7 +109,7 @@ def test_the_handlers_are_found(copy: Path) -> None:
 
 def test_the_verb_is_right_on_three_roads(copy: Path) -> None:
     """A function and three lines; a line of the tests compares each road with numpy."""
-    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/verbs", "-k", "log_sigmoid")
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/verbs", "-k", "tanh_shrink")
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
@@ -128,3 +128,30 @@ print([node.op_type for node in model.graph.node], [(attempt.rule, attempt.fired
 def test_the_rule_fires(copy: Path) -> None:
     done = run(copy, "-c", RULE)
     assert done.stdout == "['Relu'] [('double-negation', True)]\n", done.stderr
+
+
+ROAD = """
+import numpy as np, onnx_sparse, sys
+from pathlib import Path
+Path("two.sums").write_text("1.5 0.5")
+made = onnx_sparse.convert("two.sums", shift=1.0, verify=True)
+print(made.origin, [record.ok for record in made.verification])
+"""
+
+
+def test_the_road_is_taken(copy: Path) -> None:
+    """Two steps: the package, whose module the guide shows, and its name in the table."""
+    guide = (ROOT / "docs" / "guides" / "roads.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
+    package = copy / "converters" / "sums"
+    package.mkdir()
+    (package / "__init__.py").write_text('"""From sums."""\n')
+    (package / "road.py").write_text(code)
+    table = copy / "converters" / "roads" / "table.py"
+    before = table.read_text("utf-8")
+    table.write_text(before.replace('"openvino", "onnx")', '"openvino", "onnx", "sums")'))
+    try:
+        done = run(copy, "-c", ROAD)
+    finally:
+        table.write_text(before)
+    assert done.stdout == "sums [True]\n", done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -52,8 +53,16 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_the_source_distribution_holds_each_folder_once(extracted: Path) -> None:
-    assert {path.name for path in (extracted / "onnx_sparse").iterdir()} >= {"schemas", "converters", "native"}
-    assert not {path.name for path in extracted.iterdir()} & {"schemas", "converters"}
+    assert {path.name for path in extracted.iterdir()} >= {"onnx_sparse", "schemas", "converters"}
+    assert not {path.name for path in (extracted / "onnx_sparse").iterdir()} & {"schemas", "converters"}
+
+
+def test_a_checkout_without_links_makes_the_same_wheel(extracted: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """A git that does not make links writes text files with their targets."""
+    checkout = shutil.copytree(extracted, tmp_path / "checkout")
+    for link in ("schemas", "converters"):
+        (checkout / "onnx_sparse" / link).write_text(f"../{link}")
+    assert zipfile.ZipFile(build("wheel", checkout, tmp_path)).namelist() == wheel.namelist()
 
 
 def test_the_wheel_holds_the_modules_and_no_sources_of_the_library(wheel: zipfile.ZipFile) -> None:

@@ -200,18 +200,18 @@ def test_no_rows():
             "feature 'items', row 1, position 0: 9223372036854775808 does not fit into int64",
         ),
         ({"items": [[5], [2**70], [3]]}, "feature 'items', row 1, position 0: 1180591620717411303424 does not fit"),
-        ({"items": [[5], 7, [3]]}, "feature 'items', row 1: 7 is no list"),
+        ({"items": [[5], 7, [3]]}, "feature 'items', row 1: expected a list, got 7"),
         ({"items": [["a"], [], []]}, "feature 'items', row 0, position 0: 'a' does not fit into int64"),
         ({"items": [[True], [], []]}, "feature 'items', row 0, position 0: True does not fit into int64"),
         ({"items": [[5], [6]]}, "feature 'words' has 3 rows, and feature 'items' has 2"),
-        ({"words": ["ab", [], []]}, "feature 'words', row 0: 'ab' is no list"),
-        ({"words": [["a"], {"b": 2}, []]}, "feature 'words', row 1: {'b': 2} is no list"),
-        ({"words": [["a"], {"b"}, []]}, "feature 'words', row 1: {'b'} is no list"),
+        ({"words": ["ab", [], []]}, "feature 'words', row 0: expected a list, got 'ab'"),
+        ({"words": [["a"], {"b": 2}, []]}, "feature 'words', row 1: expected a list, got {'b': 2}"),
+        ({"words": [["a"], {"b"}, []]}, "feature 'words', row 1: expected a list, got {'b'}"),
         ({"age": None}, "feature 'age', row 0 has no value"),
         ({"words": [["a"], [3], []]}, "feature 'words', row 1, position 0: 3 is no string"),
         ({"words": [["a"], [b"\xff"], []]}, "feature 'words', row 1, position 0: b'\\xff' is not UTF-8"),
         ({"path": [[[1, None]], [], []]}, "feature 'path', row 0 has no value"),
-        ({"path": [[1], [], []]}, "feature 'path', row 0: 1 is no list"),
+        ({"path": [[1], [], []]}, "feature 'path', row 0: expected a list, got 1"),
         ({"path": [[[1e39]], [], []]}, "feature 'path', row 0: 1e+39 does not fit into float"),
         ({"serialized": [b"", "a", b""]}, "feature 'serialized', row 1: 'a' is not a serialized message (bytes)"),
         ({"age": [1, 2**31, 3]}, "feature 'age', row 1: 2147483648 does not fit into int32"),
@@ -225,13 +225,13 @@ def test_no_rows():
             {"box": [[1, 2], [3, 2**24 + 1], [4, 5]]},
             "feature 'box', row 1, position 1: 16777217 does not fit into float",
         ),
-        ({"items": {}}, "feature 'items': {} is no list of rows"),
-        ({"items": {3}}, "feature 'items': {3} is no list of rows"),
-        ({"items": np.array(3)}, "feature 'items': array(3) is no list of rows"),
+        ({"items": {}}, "feature 'items': expected a list of rows, got {}"),
+        ({"items": {3}}, "feature 'items': expected a list of rows, got {3}"),
+        ({"items": np.array(3)}, "feature 'items': expected a list of rows, got array(3)"),
         ({"items": [[[1]], [[2]], [[3]]]}, "feature 'items' has values of the shape [3, 1]; the model expects [?]"),
         ({"items": np.zeros((3, 2, 2), np.int64)}, "feature 'items' has values of the shape [6, 2]; the model"),
         ({"words": [[["a"]], [], []]}, "feature 'words' has values of the shape [1, 1]; the model expects [?]"),
-        ({"bax": []}, "the model has no feature 'bax'; it has 'items', 'words'"),
+        ({"bax": []}, "the model has no feature 'bax' (did you mean 'box'?); it has 'items', 'words'"),
     ],
 )
 def test_rows_that_do_not_fit(changed, reason):
@@ -241,7 +241,7 @@ def test_rows_that_do_not_fit(changed, reason):
 
 
 def test_a_feature_that_is_missing():
-    with pytest.raises(ValueError, match="the model has no feature 'bax'; it has 'items', 'words'"):
+    with pytest.raises(ValueError, match=r"no feature 'bax' \(did you mean 'box'\?\); it has 'items', 'words'"):
         onnx_sparse.features(model(), MAPPING).feeds_of("bax", [])
     with pytest.raises(ValueError, match="feature 'age' is missing"):
         onnx_sparse.features(model(), MAPPING).feeds({name: rows for name, rows in ROWS.items() if name != "age"})

@@ -132,6 +132,11 @@ def test_a_loaded_model_refers_to_its_tables(tmp_path: Path) -> None:
     for model in (beside, inside):
         fused = onnx_sparse.fuse(model)
         assert fused.ByteSize() < LEAST < whole_size(fused) < LARGE
+        onnx_sparse.save(fused, tmp_path / "fused.onnx", external_data=True)
+        ids = {"ids": np.array([3]), "offsets": np.array([0]), "places": np.array([[0]])}
+        feeds = ids | {"start": np.zeros((1, _WIDTH), np.float32)}
+        results = [onnx_sparse.InferenceSession(m).run(None, feeds) for m in (fused, tmp_path / "fused.onnx")]
+        np.testing.assert_array_equal(*results)
         whole = make_whole(fused)
         assert whole.SerializeToString() == onnx_sparse.fuse(onnx.load(path)).SerializeToString()
 

@@ -100,9 +100,9 @@ def test_values_that_no_setting_can_have(command: str, setting: Setting) -> None
     elif setting.type is Sequence and not setting.takes_text:
         with pytest.raises(TypeError, match=f"{setting.name} is a list of names, not the name 'uid'"):
             function(**needed, **{setting.name: "uid"})
-    if setting.option and setting.option.least is not None:
-        with pytest.raises(ValueError, match=f"{setting.name} = 0 is not positive"):
-            function(**needed, **{setting.name: 0})
+    if setting.option and setting.option.parse and setting.type in (int, float):
+        with pytest.raises(ValueError, match=f"{setting.name} = .* is not "):
+            function(**needed, **{setting.name: -1})
     with pytest.raises(TypeError, match=f"has no argument '{setting.name}_'; did you mean {setting.name}?"):
         function(**needed, **{f"{setting.name}_": None})
 

@@ -31,10 +31,12 @@ def coverage() -> dict[str, list[CoverageRow]]:
     """
     # imported only here, because the import builds protobuf descriptors, which ATB graphs do not need
     from onnx_sparse.converters.ascend.atb.operations import coverage as atb_coverage
+    from onnx_sparse.converters.ascend.ge import tensorflow_operators
     from onnx_sparse.converters.ascend.ge.handlers import HANDLERS as GE
     from onnx_sparse.converters.ascend.npu_handlers import HANDLERS as NPU
 
-    return {"ATB": atb_coverage(), "GE": GE.coverage(), "torch_npu": NPU.coverage("npu::{}")}
+    ge = sorted([*GE.coverage(), *tensorflow_operators.coverage()], key=lambda row: row.source)
+    return {"ATB": atb_coverage(), "GE": ge, "torch_npu": NPU.coverage("npu::{}")}
 
 
 def differences() -> dict[str, dict[str, list[str]]]:

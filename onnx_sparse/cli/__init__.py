@@ -17,7 +17,7 @@ import textwrap
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from onnx_sparse.cli import output, watch
 from onnx_sparse.errors import FAILED, USAGE, CommandError, one_line, printable
@@ -29,6 +29,20 @@ __all__ = ["main"]
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
+#: What other tools call what we do.
+_OTHER_WORDS = {
+    "info": "inspect",
+    "infer": "run",
+    "list": "ops",
+    "optimize": "convert",
+    "predict": "run",
+    "quantize": "convert --tables",
+    "show": "inspect",
+    "test": "doctor",
+    "validate": "check",
+    "verify": "convert --verify",
+}
+
 #: The length of the longest name of a command with its indentation, behind which the help begins.
 _LONGEST_NAME = 14
 
@@ -38,9 +52,9 @@ Sparse, segment and embedding operators for ONNX: convert models, run them in ON
 _DEBUG_HELP = "show the traceback of an error, and what each pass of a conversion does"
 _EPILOG = """
 new here:
-  onnx-sparse demo                           convert a TensorFlow model to ONNX and get the same answer
-  onnx-sparse doctor                         see what is installed and whether it works
-  onnx-sparse help convert                   see what a command does, with examples
+  onnx-sparse demo           convert a TensorFlow model and get the same answer
+  onnx-sparse doctor         see what is installed and whether it works
+  onnx-sparse help convert   see what a command does, with examples
 
 exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 3 too many bad rows (score)
 """
@@ -222,7 +236,28 @@ def _behind(error: BaseException | None, kind: type[BaseException]) -> BaseExcep
     return error
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
+class _Wrapped(argparse.RawDescriptionHelpFormatter):
+    """Help whose paragraphs are as wide as the terminal; lists and examples, which are indented, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        def wrapped(paragraph: str) -> str:
+            is_plain = not re.search(r"^( |- )", paragraph, re.M)
+            lines = [" ".join(paragraph.split())] if is_plain else paragraph.splitlines()
+            return "\n".join(_wrapped_line(line, width) for line in lines)
+
+        return "\n\n".join(map(wrapped, text.strip("\n").split("\n\n")))
+
+
+def _wrapped_line(line: str, width: int) -> str:
+    """A line of prose in the width of a terminal; a command to type is one line however long."""
+    begin = re.match(r" *(- )?", line)
+    if len(line) <= width or line.startswith("  ") or begin is None:
+        return line
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(line, width, subsequent_indent=" " * len(begin[0]), **options)
+
+
+class _Help(_Wrapped):
     """Help in which the name of each command and what it does are on one line."""
 
     def __init__(self, prog: str) -> None:
@@ -239,6 +274,9 @@ class _Parser(argparse.ArgumentParser):
 
     given: Sequence[str] = ()
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)  # an abbreviation that works today may mean two options later
+
     def error(self, message: str) -> NoReturn:
         """End the process with status 2."""
         if message.startswith("the following arguments are required") and (unknown := self._unknown_option()):
@@ -253,7 +291,7 @@ class _Parser(argparse.ArgumentParser):
     def _unknown_option(self) -> str | None:
         options = [text.partition("=")[0] for text in self.given if text.startswith("--") and text != "--"]
         known = self._option_string_actions
-        return next((option for option in options if not any(name.startswith(option) for name in known)), None)
+        return next((option for option in options if option not in known), None)
 
 
 def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
@@ -269,12 +307,14 @@ def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
         word, known = unknown[1], [option for option in options if option.startswith("--")]
     else:
         return message, None
-    return message, next(iter(difflib.get_close_matches(word, known, 1)), None)
+    return message, _OTHER_WORDS.get(word) or next(iter(difflib.get_close_matches(word, known, 1)), None)
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]
+    elif [*argv] in (["version"], ["-V"]):
+        argv = ["--version"]
     _Parser.given = argv
     arguments, unknown = _parser().parse_known_args(argv)
     if unknown:  # reported by the parser of the command
@@ -299,7 +339,7 @@ def _parser() -> argparse.ArgumentParser:
             help=command.SUMMARY,
             description=textwrap.dedent(command.__doc__ or "").strip(),
             epilog=f"examples:\n{textwrap.indent(textwrap.dedent(command.EXAMPLES).strip(), '  ')}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Wrapped,
         )
         # Also legal after the command; it has no default there, which would overwrite a --debug before the command.
         child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG_HELP)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from onnx_sparse.cli import output
 from onnx_sparse.errors import CommandError
+from onnx_sparse.installation import install_command
 
 NAME = "completion"
 SUMMARY = "print a script for completion in a shell"
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError:
-        raise CommandError("completion needs shtab: pip install 'onnx_sparse[completion]'") from None
+        raise CommandError(f"completion needs shtab: {install_command('completion')}") from None
     whole: argparse.ArgumentParser = arguments.whole_parser
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
         raise CommandError(f"shtab {shtab.__version__} knows no {arguments.shell}: pip install -U shtab")

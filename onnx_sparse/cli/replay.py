@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
-from onnx_sparse.commands.replay_table import SUFFIXES, check_suffix, rows, write_table
+from onnx_sparse.commands.replay_table import SUFFIXES, check_package, rows, write_table
 from onnx_sparse.converters.ascend.options import FillOptions
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.new_file import check_writable
@@ -93,9 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
     formats = {arguments.output: SUFFIXES, arguments.report: (".html",), arguments.plot: (".svg",)}
     for path, suffixes in formats.items():
         if path is not None:
-            check_suffix(path, suffixes)
+            check_package(path)
             # A dump has tables and parameters, but neither pages nor plots.
-            check_writable(path, keep=[arguments.dump] if path == arguments.output and path.exists() else [])
+            check_writable(path, *suffixes, keep=[arguments.dump] if path == arguments.output and path.exists() else [])
     backend = chosen_backend(arguments.backend)
     runner = OperationRunner(Choices(arguments.fill_value, arguments.fp16_overflow), backend)
     replays, not_run, left_out = _replays(arguments.dump, arguments, runner)

@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     from onnx_sparse.models.load_and_save import load_model
 
     if arguments.output:
-        check_writable(arguments.output, keep=[arguments.model, *read_files([*arguments.input, *arguments.then])])
+        sources = read_files([*arguments.input, *arguments.then])
+        check_writable(arguments.output, ".npz", keep=[arguments.model, *sources])
     model = load_model(arguments.model)
     refuse_domain_errors(model, arguments.model)
     if arguments.then and not states(model):

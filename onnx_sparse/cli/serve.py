@@ -1,8 +1,9 @@
 """Serve models over HTTP and gRPC: the Open Inference Protocol (v2) of KServe and Triton, and rows as
 JSON by feature, as in TensorFlow Serving. Requests that arrive during a run form the next batch.
 
-  POST /v2/models/NAME/infer      tensors, as JSON or binary     GET /v2/health/live, /v2/health/ready
-  POST /v1/models/NAME:predict    rows, {"instances": [...]}     GET /metrics (Prometheus)
+  POST /v2/models/NAME/infer      tensors, as JSON or binary
+  POST /v1/models/NAME:predict    rows, {"instances": [...]}
+  GET /v2/health/live, /v2/health/ready, /metrics (Prometheus)
 
 The server reloads a file that changes, and all files after SIGHUP. No request is lost. After SIGTERM,
 it answers the requests in flight and ends.

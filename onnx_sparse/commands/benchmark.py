@@ -61,7 +61,7 @@ class BenchmarkSettings(ComparedSettings):
         from onnx_sparse.files.new_file import check_writable
 
         if self.svg is not None:
-            check_writable(Path(self.svg), keep=self.files())
+            check_writable(Path(self.svg), ".svg", keep=self.files())
         self.check_source()
 
 

@@ -21,25 +21,6 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.verification.comparison import Record
 
 
-def in_form(model: ModelProto, *, portable: bool, lower: bool, opset: int | None) -> ModelProto:
-    """A model in the form that is asked for.
-
-    Raises:
-        CommandError: It cannot have that form or opset.
-    """
-    from onnx_sparse.models import function_bodies
-    from onnx_sparse.models.opsets import in_opset
-
-    try:
-        if lower:
-            return function_bodies.lower(model, opset=opset)
-        if opset is not None:
-            model = in_opset(model, opset)
-        return function_bodies.embed_functions(model) if portable else model
-    except ValueError as error:
-        raise CommandError(error) from error
-
-
 class Conversion:
     """One conversion of a source to a model.
 

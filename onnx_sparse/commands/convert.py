@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx_sparse.commands import verification
@@ -64,14 +63,9 @@ class Conversion:
         Raises:
             ConversionError: It cannot be written.
         """
-        from onnx import ModelProto
+        from onnx_sparse.commands.save import save
 
-        from onnx_sparse.models.load_and_save import save_model
-
-        copy = ModelProto()
-        copy.CopyFrom(self.model)  # what goes to the other file leaves the model
-        with raised():
-            save_model(copy, Path(path), external=external_data)
+        save(self.model, path, external_data=external_data)
 
     def __str__(self) -> str:
         lines = [self._title]

@@ -78,23 +78,26 @@ def check(settings: ConvertSettings) -> AnyRoad:
         UsageError: Settings make no sense together, or for this source.
     """
     from onnx_sparse.commands.feeds import read_files
-    from onnx_sparse.files.new_file import check_writable
+    from onnx_sparse.files.new_file import PAGE_SUFFIXES, check_writable
+    from onnx_sparse.models.model_files import WRITTEN_SUFFIXES
 
     road = _road(settings)
     road.check(road.options(**settings.of_road(road)), explain=settings.explain, verify=settings.is_verified)
     _refuse_options_of_others(road, settings)
     if settings.opset is not None:
         _check_opset(settings.opset)
-    written_inputs.check(settings.write_inputs)
     files: list[str] = [] if isinstance(settings.given, Mapping) else [*read_files(settings.given)]
     parts = [] if settings.path is None else road.parts(settings.path)
     keep: list[str | Path] = [*parts, *files]
+    if settings.write_inputs is not None:
+        check_writable(Path(settings.write_inputs), *written_inputs.SUFFIXES, keep=keep)
     if settings.target is not None:
-        check_writable(settings.target, keep=[] if road.converts_in_place else keep)
+        suffixes = () if settings.target == settings.path else WRITTEN_SUFFIXES
+        check_writable(settings.target, *suffixes, keep=[] if road.converts_in_place else keep)
     if settings.report is not None:
         if settings.target is None:
             raise UsageError("--report is about a file: give --output, too")
-        check_writable(Path(settings.report), keep=keep)
+        check_writable(Path(settings.report), *PAGE_SUFFIXES, keep=keep)
         if Path(settings.report).absolute() == settings.target.absolute():
             raise UsageError(f"--report {settings.report}: it is the model's file; give another one")
     return road
@@ -169,7 +172,7 @@ def convert_source(road: AnyRoad, settings: ConvertSettings, *, keeps_model: boo
     plain = conversion.convert(tell)
     if settings.write_inputs is not None:
         tell("making inputs")
-        written_inputs.write(Path(settings.write_inputs), plain)
+        written_inputs.write_inputs(Path(settings.write_inputs), plain)
     model = _in_form(plain, settings)
     given = settings.given
     feeds: Mapping[str, Any] | None = given if isinstance(given, Mapping) else None
@@ -217,9 +220,18 @@ def convert_source(road: AnyRoad, settings: ConvertSettings, *, keeps_model: boo
 
 
 def _in_form(model: ModelProto, settings: ConvertSettings) -> ModelProto:
-    from onnx_sparse.commands.conversion import in_form
+    """The model in the form that is asked for."""
+    from onnx_sparse.models import function_bodies
+    from onnx_sparse.models.opsets import in_opset
 
-    return in_form(model, portable=settings.portable, lower=settings.lower, opset=settings.opset)
+    try:
+        if settings.lower:
+            return function_bodies.lower(model, opset=settings.opset)
+        if settings.opset is not None:
+            model = in_opset(model, settings.opset)
+        return function_bodies.embed_functions(model) if settings.portable else model
+    except ValueError as error:
+        raise CommandError(error) from error
 
 
 def _summary(model: ModelProto) -> dict[str, Any]:
@@ -245,7 +257,7 @@ def _write_report(
     why: str | None,
 ) -> None:
     """Write the report about the model that has been written, or about one that verification refused."""
-    from onnx_sparse.commands.model_report import gather, write
+    from onnx_sparse.commands.model_report import gather, write_page
     from onnx_sparse.commands.origin import Origin, picture_of_source
     from onnx_sparse.models.load_and_save import save_model
 
@@ -259,10 +271,10 @@ def _write_report(
     made.options = settings.of_road(conversion.road)
     made.is_timed = settings.path is not None
     if refused is None:
-        write(gather(target, made, progress=settings.tell), page)
+        write_page(gather(target, made, progress=settings.tell), page)
         return
     made.notes.insert(0, str(why))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / target.name
         save_model(refused, path, external=settings.external_data)
-        write(gather(path, made, times=False, progress=settings.tell), page)
+        write_page(gather(path, made, times=False, progress=settings.tell), page)

@@ -93,12 +93,13 @@ def replace_tables(source: Path, path: Path, given: Mapping[str, Any]) -> None:
     """
     from onnx_sparse.files.new_file import ChangedError, check_writable, state_of
     from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.models.model_files import WRITTEN_SUFFIXES
     from onnx_sparse.models.references import holding_arrays
 
     load_model(source)  # first its faults, then those of the paths
     files = [Path(table) for table in given.values() if isinstance(table, (str, os.PathLike))]
-    check_writable(path, keep=files)
     in_place = path.exists() and path.samefile(source)
+    check_writable(path, *(() if in_place else WRITTEN_SUFFIXES), keep=files)
     for attempt in range(_ATTEMPTS):
         state = state_of(source)
         try:

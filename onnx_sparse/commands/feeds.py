@@ -22,12 +22,13 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from onnx_sparse.commands.messages import json_leaves, messages_of_file, messages_of_json
 from onnx_sparse.commands.model_graph import required_inputs, shape_of, type_name, type_text
-from onnx_sparse.errors import CommandError, UsageError, printable
+from onnx_sparse.errors import CommandError, UsageError, meant, printable
 from onnx_sparse.files.array_file import Array, read_npy, read_npz
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.rows.model_features import Features, check_counts, features
 from onnx_sparse.rows.tf_examples import ParsedFeature
 from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
+from onnx_sparse.schemas.features import Feature
 from onnx_sparse.schemas.states import State, states_of
 
 #: An error message lists no more inputs than this: it stays one readable line.
@@ -64,7 +65,8 @@ def read_feeds(
     for source in sources:
         for name, value in _read(source, option):
             if name not in declared and name not in composed:
-                raise CommandError(f"the model has no input {name}; {_expected(model)}")
+                near = meant(name, [*composed, *declared])
+                raise CommandError(f"the model has no input {name}{near}; {_expected(model, composed)}")
             if name in given:
                 raise UsageError(f"input {name} is given twice")
             if name in parsed:
@@ -89,8 +91,12 @@ def read_feeds(
     begun = {state.past for state in states(model)}  # has a value before the first run
     missing = [value.name for value in required_inputs(model) if value.name not in feeds and value.name not in begun]
     if missing:
-        names = ", ".join(map(printable, missing))
-        raise CommandError(f"input{'s' * (len(missing) > 1)} {names} not given; {_expected(model)}")
+        whole = [name for name, feature in composed.items() if feeds.keys().isdisjoint(feature.inputs.values())]
+        holders = {part: name for name in whole for part in composed[name].inputs.values()}
+        lacking = dict.fromkeys(f"feature {holders[name]}" for name in missing if name in holders)
+        others = [name for name in missing if name not in holders]
+        words = [*lacking, *([f"input{'s' * (len(others) > 1)} {', '.join(others)}"] if others else [])]
+        raise CommandError(f"{printable(', '.join(words))} not given; {_expected(model, composed)}")
     if by_rows:
         _check_rows(known, feeds)
     return feeds
@@ -103,12 +109,13 @@ def read_files(sources: Iterable[str]) -> Iterator[str]:
         yield source.partition("=")[2]
 
 
-def _expected(model: ModelProto) -> str:
+def _expected(model: ModelProto, composed: Mapping[str, Feature]) -> str:
+    rows = f"its features are {', '.join(map(printable, composed))}, whose rows are JSON; " if composed else ""
     declared = [f"{printable(v.name)}: {type_text(v)}" for v in model.graph.input]
     if len(declared) > _MOST_LISTED:
         declared[_MOST_LISTED:] = [f"{len(declared) - _MOST_LISTED} more (onnx-sparse inspect lists all)"]
     inputs = ", ".join(declared)
-    return f"its inputs are {inputs}" if inputs else "it has no inputs"
+    return f"{rows}its inputs are {inputs}" if inputs else "it has no inputs"
 
 
 def _features(model: ModelProto) -> Features:

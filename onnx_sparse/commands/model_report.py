@@ -85,7 +85,7 @@ def gather(
     return Report(contents)
 
 
-def write(report: Report, path: Path) -> int:
+def write_page(report: Report, path: Path) -> int:
     """Write a report whole or not at all; returns the bytes.
 
     Raises:

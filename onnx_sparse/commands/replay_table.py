@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_sparse.errors import CommandError, UsageError
+from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import new_file
 
 if TYPE_CHECKING:
@@ -19,10 +19,8 @@ Row = Mapping[str, Any]
 SUFFIXES = (".csv", ".json", ".xlsx")
 
 
-def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
-    """Refuse a file whose name is of another format, before any work is done for it."""
-    if path.suffix.lower() not in suffixes:
-        raise UsageError(f"cannot write {path}: expected a name that ends in {' or '.join(suffixes)}")
+def check_package(path: Path) -> None:
+    """Refuse a sheet of Excel without the package that writes it, before any work is done for it."""
     if path.suffix.lower() == ".xlsx":
         _openpyxl()
 

@@ -31,10 +31,10 @@ class ReportSettings(ComparedSettings):
             CommandError: A file cannot be written, or is not there.
             UsageError: The source has no such options.
         """
-        from onnx_sparse.files.new_file import check_writable
+        from onnx_sparse.files.new_file import PAGE_SUFFIXES, check_writable
 
         if self.output is not None:
-            check_writable(Path(self.output), keep=self.files())
+            check_writable(Path(self.output), *PAGE_SUFFIXES, keep=self.files())
         self.check_source()
 
 
@@ -44,7 +44,7 @@ def reported(settings: ReportSettings) -> Report:
     Raises:
         CommandError: A file cannot be read or written.
     """
-    from onnx_sparse.commands.model_report import gather, write
+    from onnx_sparse.commands.model_report import gather, write_page
     from onnx_sparse.commands.origin import with_source
     from onnx_sparse.models.load_and_save import load_model
     from onnx_sparse.models.model_files import file_of
@@ -56,7 +56,7 @@ def reported(settings: ReportSettings) -> Report:
         made = None if source is None else with_source(path, Path(source), settings.load_options(), settings.tell)
         found = gather(path, made, rows=rows, times=settings.times, progress=settings.tell)
     if settings.output is not None:
-        write(found, Path(settings.output))
+        write_page(found, Path(settings.output))
     return found
 
 

@@ -81,9 +81,9 @@ class ScoreSettings:
     engine: Literal["local", "ray", "spark"] = field(
         default="local", metadata=option("what runs the workers (default: local)")
     )
-    workers: int = field(default=1, metadata=option("how many processes (default: 1)", "N", least=1, parse=positive))
+    workers: int = field(default=1, metadata=option("how many processes (default: 1)", "N", parse=positive))
     batch_rows: int = field(
-        default=25_000, metadata=option("the most rows of a batch (default: 25000)", "N", least=1, parse=positive)
+        default=25_000, metadata=option("the most rows of a batch (default: 25000)", "N", parse=positive)
     )
     dependent_rows: Literal["refuse", "alone", "batch"] = field(
         default="refuse",

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_sparse.errors import UsageError
 from onnx_sparse.files.array_file import Array, save_npz
 from onnx_sparse.files.new_file import new_file
-from onnx_sparse.settings import FilePath
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -21,17 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".json", ".npz")
 
 
-def check(path: FilePath | None) -> None:
-    """Refuse a file of another form.
-
-    Raises:
-        UsageError: Its name ends otherwise.
-    """
-    if path is not None and Path(path).suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--write-inputs {path}: expected FILE.json or FILE.npz")
-
-
-def write(path: Path, model: ModelProto) -> None:
+def write_inputs(path: Path, model: ModelProto) -> None:
     """Write inputs for one run of a model.
 
     Args:

@@ -26,16 +26,21 @@ if sys.platform != "win32":
 _PART_PREFIX = ".onnx-sparse-"
 
 
-def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
+#: The suffixes of pages.
+PAGE_SUFFIXES = (".html", ".htm")
+
+
+def check_writable(path: Path, *suffixes: str, keep: Iterable[str | Path] = ()) -> None:
     """Refuse a path that cannot be written, before any work is done for it.
 
     Args:
         path: The file to write.
+        suffixes: Those of the formats that it is written in; "" if its name need not have one.
         keep: What the command reads: files, folders, or strings that are neither.
 
     Raises:
         CommandError: There is no such folder, it cannot be written to, or the path is not a regular file.
-        UsageError: It would overwrite what the command reads.
+        UsageError: Its name is of another format, or it would overwrite what the command reads.
     """
     for source in filter(os.path.exists, keep):
         real = os.path.realpath(source)
@@ -47,6 +52,8 @@ def check_writable(path: Path, *, keep: Iterable[str | Path] = ()) -> None:
         raise CommandError(f"cannot write {path}: there is no directory {folder}")
     if path.exists() and not path.is_file():
         raise CommandError(f"cannot write {path}: it is {'a directory' if path.is_dir() else 'not a regular file'}")
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise UsageError(f"cannot write {path}: expected a name that ends in {' or '.join(filter(None, suffixes))}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CommandError(f"cannot write {path}: no permission to write to {folder}")
 

@@ -44,7 +44,9 @@ LARGE = 1 << 30
 def load(path: str | os.PathLike[str]) -> ModelProto:
     """The model of a file, whose tables stay where they lie: its large tensors are references.
 
-    Tensors below 64 KiB are read, and so are tensors whose data do not have the length of their type and shape.
+    Functions of this package take such a model, and `onnx_sparse.save` writes it; onnx and ONNX Runtime do not know
+    where its tables are. Tensors below 64 KiB are read, and so are tensors whose data do not have the length of their
+    type and shape.
 
     Args:
         path: The file. As for onnx, external data are in its folder only.
@@ -121,7 +123,7 @@ def finish(result: ModelProto, *, keeps_files: bool) -> ModelProto:
     return result
 
 
-def _without_tables(model: ModelProto) -> ModelProto:
+def without_tables(model: ModelProto) -> ModelProto:
     """The model, or a copy of one with large initializers, which are references then."""
     if not any(map(_is_large, model.graph.initializer)):
         return model
@@ -165,7 +167,7 @@ def around_large_tensors(
         with holding_arrays() as is_inner:
             is_path = isinstance(model, (str, os.PathLike))
             given = load(model) if is_path else model_of(model)  # type: ignore[arg-type]
-            result = rewrite(_without_tables(given), *args, **kwargs)
+            result = rewrite(without_tables(given), *args, **kwargs)
             if not is_inner:
                 finish(result, keeps_files=not is_path or whole_size(result) >= LARGE)
         return result
@@ -202,7 +204,7 @@ def detach_large_tensors(model: ModelProto, large: int = LARGE) -> tuple[ModelPr
         return model, {}
     light, arrays = ModelProto(), {}
     with holding_arrays():
-        light.CopyFrom(model if is_small else _without_tables(model))
+        light.CopyFrom(model if is_small else without_tables(model))
         for tensor in () if is_small else light.graph.initializer:
             if is_reference(tensor) and not is_packed(tensor):
                 arrays[tensor.name] = array_of_reference(tensor)

@@ -33,7 +33,13 @@ class Report:
         return page(self.contents)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page."""
+        """Write the page.
+
+        Raises:
+            ValueError: The name is of another format.
+        """
+        if Path(path).suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"cannot write {path}: a report is a page, FILE.html")
         Path(path).write_text(self.to_html(), "utf-8")
 
     def _repr_html_(self) -> str:

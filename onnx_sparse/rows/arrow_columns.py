@@ -17,7 +17,7 @@ from onnx_sparse.schemas.features import Feature
 _WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
-def plain_column(where: str, feature: Feature, column: Any) -> Any:
+def values_of_column(where: str, feature: Feature, column: Any) -> Any:
     """An Arrow column as what `Features.feeds` takes for a feature.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.rows.foreign_rows import SparseParts, described, plain_column, plain_parts
 from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
 from onnx_sparse.schemas.features import Feature
 
@@ -59,12 +60,13 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
 
     Args:
         where: What an error begins with.
-        column: Rows of lists, `depth` deep; None for a list is an empty one. Or a ragged tensor, or Rows.
+        column: Rows of lists, `depth` deep; None for a list is an empty one. Or a ragged or sparse tensor, or Rows.
         depth: How many levels of lists each row has.
 
     Raises:
         ValueError: A row is no list.
     """
+    column = plain_column(where, column)
     if isinstance(column, Rows):
         return column
     if hasattr(column, "nested_row_splits") and hasattr(column, "flat_values"):
@@ -75,9 +77,11 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
     if hasattr(column, "tocsr"):
         matrix = column.tocsr()
         return Rows(matrix.data, (np.diff(matrix.indptr),))
+    if isinstance(column, SparseParts):
+        return _rows_of_parts(where, column)
     is_scalar = getattr(column, "shape", None) == ()
     if not hasattr(column, "__len__") or isinstance(column, _NO_LISTS) or is_scalar:
-        raise ValueError(f"{where}: {column!r} is no list of rows")
+        raise ValueError(f"{where}: expected a list of rows, got {described(column)}")
     lists: Any = column
     levels: list[Array] = []
     for _ in range(depth):
@@ -85,14 +89,34 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
             levels.append(np.full(lists.shape[0], lists.shape[1], np.int64))
             lists = lists.reshape(-1, *lists.shape[2:])
             continue
-        lists = [() if row is None else row for row in lists]
+        lists = [() if row is None else row for row in plain_parts(where, lists)]
         for number, row in enumerate(lists):
-            if isinstance(row, _NO_LISTS) or not hasattr(row, "__len__"):
-                raise RowError(where, _row(number, levels), f": {row!r} is no list")
+            if isinstance(row, _NO_LISTS) or not hasattr(row, "__len__") or getattr(row, "shape", None) == ():
+                raise RowError(where, _row(number, levels), f": expected a list, got {described(row)}")
         levels.append(np.fromiter(map(len, lists), np.int64, len(lists)))
-        arrays = bool(lists) and all(isinstance(row, np.ndarray) for row in lists)
-        lists = np.concatenate(lists) if arrays else list(itertools.chain.from_iterable(lists))
+        lists = _joined(lists)
     return Rows(lists, tuple(levels))
+
+
+def _joined(lists: list[Any]) -> Any:
+    """The elements of lists, as one array if all are arrays of one type. An empty list has no type."""
+    filled = [row for row in lists if len(row)]
+    first = filled[0] if filled else None
+    if isinstance(first, np.ndarray) and all(
+        isinstance(row, np.ndarray) and row.dtype == first.dtype and row.shape[1:] == first.shape[1:] for row in filled
+    ):
+        return np.concatenate(filled)
+    parts = (row.tolist() if isinstance(row, np.ndarray) else row for row in filled)
+    return list(itertools.chain.from_iterable(parts))
+
+
+def _rows_of_parts(where: str, tensor: SparseParts) -> Rows:
+    """The rows of a sparse tensor, whose values may be in any order."""
+    indices, shape = np.asarray(tensor.indices), np.asarray(tensor.dense_shape)
+    if indices.ndim != 2 or indices.shape[1] != 2 or len(shape) != 2 or len(indices) != len(tensor.values):
+        raise ValueError(f"{where}: a sparse tensor of {len(shape)} dimensions has no rows of values")
+    order = np.lexsort(indices.T[::-1])
+    return Rows(np.asarray(tensor.values)[order], (np.bincount(indices[:, 0], minlength=int(shape[0])),))
 
 
 def _row(number: int, levels: Sequence[Array]) -> int:
@@ -110,12 +134,12 @@ def row_splits(lengths: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def triple_of_tensor(column: Any) -> tuple[Any, Any, Any] | None:
-    """The parts of a sparse tensor; None if the column is none."""
+    """The parts of a sparse tensor, of a column as `plain_column` returns it; None if it is none."""
     if hasattr(column, "tocoo"):
         matrix = column.tocsr()
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         return np.stack([rows, matrix.indices], axis=1), matrix.data, np.array(matrix.shape)
-    if all(hasattr(column, part) for part in ("indices", "values", "dense_shape")):
+    if isinstance(column, SparseParts):
         return np.asarray(column.indices), np.asarray(column.values), np.asarray(column.dense_shape)
     return None
 
@@ -158,13 +182,19 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
         ValueError: A value is missing or does not fit.
     """
     wanted = numpy_dtype(dtype)
+    if isinstance(values, (list, tuple)):
+        values = plain_parts(where, values)
     # numpy's own choice of a type for objects would make texts of numbers, and floats of large integers.
     array = values if isinstance(values, np.ndarray) else np.array(values, object)
     if array.dtype == wanted and dtype != TensorProto.STRING:
         return np.asarray(array, order="C")
+    if not array.size:  # and so has no type of its own
+        return np.empty(array.shape, wanted)
     if array.dtype == object or array.dtype.kind in "SU":
         return _from_objects(where, array.reshape(-1).tolist(), array.shape, wanted, lengths)
     bad = _misfits(array, wanted)
+    if bad is None and array.dtype.kind == "f" and np.isnan(array).any():  # what pandas makes of missing integers
+        bad = np.isnan(array)
     if bad is None:
         raise ValueError(f"{where} has values of the type {array.dtype}; the model expects {dtype_name(dtype)}")
     if bad.any():
@@ -240,7 +270,7 @@ def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
     Raises:
         ValueError: It does not fit.
     """
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
     if wanted.kind == "O":
         if isinstance(plain, bytes):
             try:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
+from onnx_sparse.errors import meant
 from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.html import html_table
 from onnx_sparse.models.model_files import graph_inputs, model_of, read_model
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
+from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, plain_column
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Feature, listed, read_features
 
@@ -82,14 +84,15 @@ class Features(Mapping[str, Feature]):
         ]
         return html_table(["feature", "kind", "inputs"], rows)
 
-    def feeds(self, columns: Mapping[str, Any]) -> dict[str, Array]:
+    def feeds(self, rows: Any) -> dict[str, Array]:
         """The inputs of a run.
 
         Args:
-            columns: By feature, as many rows for each. Rows of sparse and ragged features are lists of any length, None
-                for an empty one: nested lists, numpy arrays (also of objects), Arrow arrays, SciPy's sparse matrices,
-                or tensors with `indices`, `values` and `dense_shape`, or with `flat_values` and `nested_row_splits`.
-                Dense features are what `numpy.asarray` takes; examples are serialized messages.
+            rows: Columns by feature, as many rows for each: a mapping, a data frame (pandas, polars), an Arrow table,
+                or a list of records. Rows of sparse and ragged features are lists of any length, None for an empty one:
+                nested lists, arrays of numpy, Arrow and what converts to them, torch's tensors (dense, nested, jagged
+                and sparse), TensorFlow's (eager, ragged and sparse), SciPy's sparse matrices. Dense features are what
+                `numpy.asarray` takes; examples are serialized messages.
 
         Returns:
             One array per input of the model. Arrays of the model's element type are not copied. Other integers must be
@@ -98,7 +101,9 @@ class Features(Mapping[str, Feature]):
         Raises:
             ValueError: A feature is missing or not known; the columns have different numbers of rows; or a value is
                 missing or does not fit, with its feature, row and position.
+            TypeError: The rows are no columns, table or records.
         """
+        columns = columns_of(rows)
         self._refuse_unknown(columns)
         if missing := [name for name in self if name not in columns]:
             raise ValueError(f"feature {missing[0]!r} is missing")
@@ -127,20 +132,24 @@ class Features(Mapping[str, Feature]):
 
     def _refuse_unknown(self, names: Iterable[str]) -> None:
         if unknown := [name for name in names if name not in self]:
-            raise ValueError(f"the model has no feature {unknown[0]!r}; it has {listed(map(repr, self))}")
+            name, known = unknown[0], listed(map(repr, self))
+            raise ValueError(f"the model has no feature {name!r}{meant(str(name), self)}; it has {known}")
 
     def feeds_of(self, name: str, column: Any) -> tuple[dict[str, Array], int]:
         """The inputs of one feature, and its number of rows; see `feeds`."""
         self._refuse_unknown([name])
         feature, where = self[name], f"feature {name!r}"
+        column = plain_column(where, column)
         if type(column).__module__.partition(".")[0] == "pyarrow":
-            from onnx_sparse.rows.arrow_columns import plain_column
+            from onnx_sparse.rows.arrow_columns import values_of_column
 
-            column = plain_column(where, feature, column)
+            column = values_of_column(where, feature, column)
         make = {"dense": self._dense, "sparse": self._sparse, "ragged": self._ragged, "example": self._example}
         return make[feature.kind](where, feature, column)
 
     def _example(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
+        if not isinstance(column, (bytes, list, tuple, np.ndarray)) or getattr(column, "shape", None) == ():
+            raise ValueError(f"{where}: expected a list of serialized messages, got {described(column)}")
         messages = [column] if isinstance(column, bytes) else list(column)
         for row, message in enumerate(messages):
             if not isinstance(message, bytes):
@@ -175,6 +184,8 @@ class Features(Mapping[str, Feature]):
 
     def _dense(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
         name = feature.inputs["values"]
+        if isinstance(column, SparseParts) or any(hasattr(column, name) for name in ("tocsr", "nested_row_splits")):
+            raise ValueError(f"{where}: expected a dense array, got a sparse or ragged one")
         array = typed(where, column, self.inputs[name].dtype, ())
         self._check_shape(where, name, array, "the shape")
         return {name: array}, array.shape[0] if array.ndim else 1

@@ -12,6 +12,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from onnx_sparse.errors import meant
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.features import listed
@@ -41,7 +42,7 @@ def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Ar
     if (signature := request.get("signature_name", _SIGNATURE)) != _SIGNATURE:
         raise RequestError(f"there is no signature {shown(signature)}; the model has {_SIGNATURE!r}")
     if sum(key in request for key in _KEYS) != 1:
-        raise RequestError("the request has neither 'instances' nor 'inputs', or both; one is expected")
+        raise RequestError("send either 'instances' or 'inputs'")
     key = "instances" if "instances" in request else "inputs"
     given: Any = put_back(request[key], lists)
     rows = None
@@ -80,18 +81,24 @@ def _numbers(name: str, value: Any, features: Features) -> Any:
 
 def _columns(rows: Any, features: Features) -> dict[str, Any]:
     if not isinstance(rows, list) or not rows:
-        raise RequestError("'instances' is no list of rows, or empty")
-    if len(features) == 1 and not any(isinstance(row, dict) and next(iter(features)) in row for row in rows):
+        raise RequestError("'instances' must be a non-empty list")
+    if len(features) == 1 and not any(isinstance(row, dict) and not _is_message(row, features) for row in rows):
         return {_only(features, "instances"): rows}
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise RequestError(f"instances[{number}] is no object with the features {listed(map(repr, features))}")
+            raise RequestError(f"instances[{number}] must be an object with the features {listed(map(repr, features))}")
+        if unknown := [name for name in row if name not in features]:
+            raise RequestError(
+                f"instances[{number}]: the model has no feature {unknown[0]!r}{meant(unknown[0], features)}"
+            )
         if missing := [name for name in features if name not in row]:
             raise RequestError(f"instances[{number}]: feature {missing[0]!r} is missing")
-        if len(row) > len(features):
-            unknown = next(name for name in row if name not in features)
-            raise RequestError(f"instances[{number}]: the model has no feature {unknown!r}")
     return {name: [row[name] for row in rows] for name in features}
+
+
+def _is_message(row: Mapping[str, Any], features: Features) -> bool:
+    """Whether an object is the row itself, a serialized message, and not features by name."""
+    return [*row] == ["b64"] and "b64" not in features
 
 
 def _only(features: Features, key: str) -> str:

@@ -120,7 +120,7 @@ def test_the_source_runs_on_the_same_rows(cli, path, tmp_path):
             1,
             "refuses a batch of 1 rows",
         ),
-        (("--input", "items=[[1]]"), 1, "inputs path_v, path_r, box not given"),
+        (("--input", "items=[[1]]"), 1, "feature path, input box not given"),
         (("--source", "nowhere"), 1, "nowhere: no such file or directory"),
         (("--svg", "no/folder/plot.svg"), 1, "there is no directory"),
     ],

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from onnx_sparse.cli.completion import _SHELLS
+from onnx_sparse.installation import install_command
 
 
 @pytest.mark.parametrize("shell", _SHELLS)
@@ -44,4 +45,4 @@ def test_bash_completes_what_was_typed(cli, typed, expected, tmp_path):
 
 def test_without_shtab(cli, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert cli("completion", "bash").error == "completion needs shtab: pip install 'onnx_sparse[completion]'"
+    assert cli("completion", "bash").error == f"completion needs shtab: {install_command('completion')}"

@@ -133,14 +133,14 @@ def test_a_model_that_another_process_replaces_meanwhile_stays(cli, monkeypatch,
     from onnx_sparse.commands import conversion
 
     path = save(out / "model.onnx", 10)
-    read = conversion._read_onnx
+    read = conversion.loaded_source
 
-    def then_replaced(source):
-        made = read(source)
+    def then_replaced(*arguments):
+        made = read(*arguments)
         save(path, 11)
         return made
 
-    monkeypatch.setattr(conversion, "_read_onnx", then_replaced)
+    monkeypatch.setattr(conversion, "loaded_source", then_replaced)
     result = cli("convert", path, "-o", path)
     assert (result.code, "was replaced while this command ran, and stays" in result.error) == (1, True)
     (tensor,) = (t for t in onnx.load(path).graph.initializer if t.dims[0] == 11)

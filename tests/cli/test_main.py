@@ -78,7 +78,60 @@ def test_a_word_that_is_like_no_other(cli, arguments):
     assert "did you mean" not in result.err
 
 
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("command", ["", *COMMANDS, "serve"])
+def test_help_fits_a_terminal(cli, monkeypatch, command, width):
+    """Commands to type, and options whose value is one long word, are lines of their own however long."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    described = cli(*filter(None, ["help", command])).out.partition("\nexamples:")[0]
+    prose = [line for line in described.splitlines() if not line.startswith("  ")]
+    options = [line for line in described.splitlines() if line.startswith(" " * 20) and "[" not in line]
+    assert not [line for line in prose + options if len(line) > width]
+
+
+@pytest.mark.parametrize("word", ["info", "infer", "list", "optimize", "predict", "quantize", "show", "test", "verify"])
+def test_what_other_tools_call_it(cli, word):
+    _, second, _ = cli(word).err.splitlines()
+    meant = second.removeprefix("  did you mean ").removesuffix("?").split()
+    assert meant[0] in COMMANDS
+    assert all(option in cli("help", meant[0]).out for option in meant[1:])
+
+
+def test_options_have_no_abbreviations(cli):
+    result = cli("convert", "m.onnx", "-o", "n.onnx", "--table", "int8")
+    assert result.code == 2
+    assert result.err.splitlines()[:2] == [
+        "onnx-sparse convert: error: unrecognized arguments: --table int8",
+        "  did you mean --tables?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suffix"),
+    [
+        (["run", "MODEL", "-o"], ".npz"),
+        (["benchmark", "MODEL", "--svg"], ".svg"),
+        (["report", "MODEL", "-o"], ".html"),
+        (["convert", "MODEL", "-o"], ".onnx"),
+        (["convert", "MODEL", "-o", "out.onnx", "--report"], ".html"),
+        (["convert", "MODEL", "-o", "out.onnx", "--write-inputs"], ".npz"),
+        (["tables", "MODEL", "replace", "table=table.npy", "-o"], ".onnx"),
+    ],
+)
+def test_a_name_of_another_format_is_refused(cli, segment_max, tmp_path, monkeypatch, arguments, suffix):
+    """Before anything runs; the message says what is written."""
+    monkeypatch.chdir(tmp_path)
+    arguments = [str(segment_max) if argument == "MODEL" else argument for argument in arguments]
+    for other in {".csv", ".png", ".pdf", ".txt", ".parquet", ".npz", ".html", ".onnx"} - {suffix}:
+        result = cli(*arguments, f"out{other}")
+        assert result.code == 2
+        assert result.error.startswith(f"cannot write out{other}: expected a name that ends in ")
+        assert suffix in result.error
+        assert not Path(f"out{other}").exists()
+
+
 def test_version(cli):
+    assert cli("version").out == cli("-V").out == cli("--version").out
     assert cli("--version").out.startswith("onnx-sparse 0.")
 
 

@@ -189,17 +189,17 @@ BASKETS = Features(
 )
 ROW = {"items": [5, 7], "age": 31}
 BAD_ROWS: dict[str, tuple[Any, str]] = {
-    "neither": ({}, "neither 'instances' nor 'inputs', or both"),
-    "both": ({"instances": [], "inputs": {}}, "neither 'instances' nor 'inputs', or both"),
+    "neither": ({}, "send either 'instances' or 'inputs'"),
+    "both": ({"instances": [], "inputs": {}}, "send either 'instances' or 'inputs'"),
     "another key": ({"instances": [ROW], "rows": []}, "the request has 'rows'"),
-    "no rows": ({"instances": []}, "'instances' is no list of rows, or empty"),
-    "no list": ({"instances": ROW}, "'instances' is no list of rows"),
-    "no object": ({"instances": [ROW, 1]}, "instances[1] is no object with the features 'items', 'age'"),
+    "no rows": ({"instances": []}, "'instances' must be a non-empty list"),
+    "no list": ({"instances": ROW}, "'instances' must be a non-empty list"),
+    "no object": ({"instances": [ROW, 1]}, "instances[1] must be an object with the features 'items', 'age'"),
     "missing": ({"instances": [ROW, {"items": []}]}, "instances[1]: feature 'age' is missing"),
     "unknown": ({"instances": [{**ROW, "x": 1}]}, "instances[0]: the model has no feature 'x'"),
     "a value": ({"instances": [ROW, {**ROW, "items": [1, 1.5]}]}, "feature 'items', row 1, position 1: 1.5 does not"),
     "no value": ({"instances": [{**ROW, "age": None}]}, "feature 'age', row 0 has no value"),
-    "no list of ids": ({"instances": [{**ROW, "items": 5}]}, "feature 'items', row 0: 5 is no list"),
+    "no list of ids": ({"instances": [{**ROW, "items": 5}]}, "feature 'items', row 0: expected a list, got 5"),
     "lengths": ({"inputs": {"items": [[1]], "age": [1, 2]}}, "feature 'age' has 2 rows, and feature 'items' has 1"),
     "a column": ({"inputs": {"items": [[1]]}}, "feature 'age' is missing"),
     "no columns": ({"inputs": [1]}, "'inputs' has no names, and the model has the features 'items', 'age'"),
@@ -234,6 +234,9 @@ def test_a_single_feature_needs_no_name():
         assert feeds["m"].tobytes() == b"\0\xff"
     with pytest.raises(RequestError, match="feature 'm', row 0: a serialized message is expected"):
         read_rows(b'{"instances": ["text"]}', known)
+    for rows in ([{"n": message}], [{"m": message}, {"n": message}]):
+        with pytest.raises(RequestError, match=rf"instances\[{len(rows) - 1}\]: the model has no feature 'n'"):
+            read_rows(json.dumps({"instances": rows}).encode(), known)
 
 
 def test_answers_of_rows():

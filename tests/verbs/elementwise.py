@@ -154,9 +154,9 @@ def _shift(compute: Callable[..., Array]) -> Callable[[Case], Array]:
 
 
 declare("shift_left", _shifts, _shift(np.left_shift), INTEGERS, tensorflow="LeftShift",
-        openvino="BitwiseLeftShift-15")  # fmt: skip
+        openvino="BitwiseLeftShift-15", ge="LeftShift")  # fmt: skip
 declare("shift_right", _shifts, _shift(np.right_shift), INTEGERS, tensorflow="RightShift",
-        openvino="BitwiseRightShift-15")  # fmt: skip
+        openvino="BitwiseRightShift-15", ge="RightShift")  # fmt: skip
 
 for _name, _compute, _tf, _ov, _ge, _atb in (
     ("less", np.less, "Less", "Less-1", "Less", 13),
@@ -178,8 +178,9 @@ declare("logical_not", one(), own(np.logical_not), BOOL, tensorflow="LogicalNot"
         ge="LogicalNot")  # fmt: skip
 for _name, _compute in (("And", np.bitwise_and), ("Or", np.bitwise_or), ("Xor", np.bitwise_xor)):
     declare(f"bitwise_{_name.lower()}", two(), own(_compute), INTEGERS, tensorflow=f"Bitwise{_name}",
-            openvino=f"Bitwise{_name}-13")  # fmt: skip
-declare("bitwise_not", one(), own(np.invert), INTEGERS, tensorflow="Invert", openvino="BitwiseNot-13")
+            openvino=f"Bitwise{_name}-13", ge=f"Bitwise{_name}")  # fmt: skip
+declare("bitwise_not", one(), own(np.invert), INTEGERS, tensorflow="Invert", openvino="BitwiseNot-13",
+        ge="Invert")  # fmt: skip
 
 
 def _sigmoid(x: Array) -> Array:
@@ -236,17 +237,17 @@ _OF_FLOATS: tuple[tuple[Any, ...], ...] = (
     ("tanh", np.tanh, one(), "Tanh", "Tanh-1", "Tanh", plain("Elewise", elewiseType=20), 8),
     ("exp", np.exp, one(), "Exp", "Exp-1", "Exp", None, 8),
     ("log", np.log, one(), "Log", "Log-1", "Log", plain("Activation", activationType=5), 8),
-    ("log1p", np.log1p, one(), "Log1p", None, None, None, 8),
-    ("expm1", np.expm1, one(), "Expm1", None, None, None, 8),
+    ("log1p", np.log1p, one(), "Log1p", None, "Log1p", None, 8),
+    ("expm1", np.expm1, one(), "Expm1", None, "Expm1", None, 8),
     ("sqrt", np.sqrt, one(), "Sqrt", "Sqrt-1", "Sqrt", None, 4),
     ("rsqrt", lambda x: 1 / np.sqrt(x), one(), "Rsqrt", None, "Rsqrt", None, 4),
     ("reciprocal", lambda x: 1 / x, one(), "Reciprocal", None, "Reciprocal", None, 4),
     ("erf", _erf, one(), "Erf", "Erf-1", "Erf", None, 16),
-    ("erf_inv", _inverse_erf, _inverse_erf_draw, "Erfinv", "ErfInv-17", None, None, 400),
+    ("erf_inv", _inverse_erf, _inverse_erf_draw, "Erfinv", "ErfInv-17", "Erfinv", None, 400),
     ("sin", np.sin, one(-20, 20), "Sin", "Sin-1", "Sin", plain("Elewise", elewiseType=4), 64),
     ("cos", np.cos, one(-20, 20), "Cos", "Cos-1", "Cos", plain("Elewise", elewiseType=3), 64),
     ("elu", lambda x: np.where(x > 0, x, np.expm1(x)), one(), "Elu", plain("Elu-1", alpha=1.0), "Elu", None, 64),
-    ("selu", _selu, one(), "Selu", written("Selu-1", lambda case: _numbers_of(case, _ALPHA, _SCALE)), None, None, 64),
+    ("selu", _selu, one(), "Selu", written("Selu-1", lambda case: _numbers_of(case, _ALPHA, _SCALE)), "Selu", None, 64),
     ("softplus", _softplus, one(), "Softplus", "SoftPlus-4", "Softplus", None, 16),
     ("softsign", lambda x: x / (1 + np.abs(x)), one(), "Softsign", "SoftSign-9", "Softsign", None, 8),
     ("gelu", _gelu, one(), None, "Gelu-2", plain("GeluV2", approximate="none"),
@@ -314,7 +315,7 @@ declare("round_half_away", _halves, _whole(_half_away), NUMBERS, openvino=plain(
 for _name, _compute, _tf, _ov, _ge in (
     ("is_nan", np.isnan, "IsNan", "IsNaN-10", "IsNan"),
     ("is_infinite", np.isinf, "IsInf", "IsInf-10", "IsInf"),
-    ("is_finite", np.isfinite, "IsFinite", "IsFinite-10", None),
+    ("is_finite", np.isfinite, "IsFinite", "IsFinite-10", "IsFinite"),
 ):
     declare(_name, one(), own(_compute), FLOATS, tensorflow=_tf, openvino=_ov, ge=_ge)
 

@@ -51,6 +51,7 @@ for _name, _compute, _op in (
             "block_size": case["block"], "data_format": "NHWC"},
             meaning=lambda case, f=_compute: _last(f(case.operands[0], case["block"]))),
         openvino=written(f"{_op}-1", attributes=lambda case: {"mode": "blocks_first", "block_size": case["block"]}),
+        ge=written(_op, attributes=lambda case: {"block_size": case["block"], "data_format": "NCHW"}),
     )  # fmt: skip
     declare(
         f"{_name}_channels_first", _blocks_draw, lambda case, f=_compute: f(case.operands[0], case["block"]), _EVERY,
@@ -105,9 +106,9 @@ def _with_borders(case: Case) -> list[Any]:
 
 
 declare("space_to_batch", _batch_draw, _to_batch, NUMBERS, tensorflow=written("SpaceToBatchND", _with_pairs),
-        openvino=written("SpaceToBatch-2", _with_borders))  # fmt: skip
+        openvino=written("SpaceToBatch-2", _with_borders), ge=written("SpaceToBatchND", _with_pairs))  # fmt: skip
 declare("batch_to_space", _from_batch_draw, _from_batch, _EVERY, tensorflow=written("BatchToSpaceND", _with_pairs),
-        openvino=written("BatchToSpace-2", _with_borders))  # fmt: skip
+        openvino=written("BatchToSpace-2", _with_borders), ge=written("BatchToSpaceND", _with_pairs))  # fmt: skip
 
 
 def _windows_draw(rng: Rng, dtype: DType) -> Case:

@@ -443,7 +443,9 @@ declare("reverse_sequence", _reverse_sequence_draw, _reverse_sequence, _EVERY,
         tensorflow=written("ReverseSequence", attributes=lambda case: {
             "batch_dim": case["batch"], "seq_dim": case["time"]}),
         openvino=written("ReverseSequence-1", attributes=lambda case: {
-            "batch_axis": case["batch"], "seq_axis": case["time"]}))  # fmt: skip
+            "batch_axis": case["batch"], "seq_axis": case["time"]}),
+        ge=written("ReverseSequence", attributes=lambda case: {
+            "batch_dim": case["batch"], "seq_dim": case["time"]}))  # fmt: skip
 
 
 def _pad_draw(rng: Rng, dtype: DType) -> Case:
@@ -477,7 +479,9 @@ declare("mirror_pad", _mirror_draw, lambda case: np.pad(case.operands[0], case["
                            lambda case: {"mode": case["mode"].upper()}),
         openvino=written("Pad-1", lambda case: [*case.operands, fixed(case["pairs"][:, 0]),
                                                 fixed(case["pairs"][:, 1])],
-                         lambda case: {"pad_mode": case["mode"]}))  # fmt: skip
+                         lambda case: {"pad_mode": case["mode"]}),
+        ge=written("MirrorPad", lambda case: [*case.operands, fixed(case["pairs"])],
+                   lambda case: {"mode": case["mode"].upper()}))  # fmt: skip
 
 
 def _roll_draw(rng: Rng, dtype: DType) -> Case:
@@ -488,7 +492,9 @@ def _roll_draw(rng: Rng, dtype: DType) -> Case:
 
 declare("roll", _roll_draw, lambda case: np.roll(case.operands[0], case.operands[1].tolist(), case["axes"]), _EVERY,
         tensorflow=written("Roll", lambda case: [*case.operands, fixed(case["axes"], "int32")]),
-        openvino=written("Roll-7", lambda case: [*case.operands, fixed(case["axes"])]))  # fmt: skip
+        openvino=written("Roll-7", lambda case: [*case.operands, fixed(case["axes"])]),
+        ge=written("Roll", lambda case: case.operands[:1], lambda case: {
+            "shifts": case.operands[1].tolist(), "dims": case["axes"]}))  # fmt: skip
 
 # --- Shapes
 

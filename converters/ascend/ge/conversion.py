@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
-from onnx_sparse.converters.ascend.ge import refusals
+from onnx_sparse.converters.ascend.ge import refusals, tensorflow_operators
 from onnx_sparse.converters.ascend.ge.graph import CONSTANTS, PLAIN_FORMATS, Description, GeGraph, GeNode, Source
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS, Node, NodeAttributes
 from onnx_sparse.converters.ascend.ge.weights import file_constant
@@ -106,7 +106,7 @@ class _Conversion:
 
     def _results(self, node: GeNode) -> tuple[Tensor, ...] | None:
         """The results of a node; None if one of its inputs could not be converted."""
-        handler = HANDLERS.get(node.op_type)
+        handler = HANDLERS.get(node.op_type) or tensorflow_operators.handler(node.op_type)
         if node.op_type in _CALLS:
             raise Unsupported("it runs another graph of the file; only the file's first graph is converted")
         if handler is None and not self.keep_unknown:

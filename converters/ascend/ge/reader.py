@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.dtypes import GE_PROTO
 from onnx_sparse.converters.ascend.ge.graph import (
@@ -94,6 +95,8 @@ def _tensor(tensor: Any, where: str) -> np.ndarray[Any, Any] | None:
     dtype, shape = GE_PROTO.get(tensor.desc.dtype), shape_of(list(tensor.desc.shape.dim))
     if dtype is None:
         return None
+    if dtype == TensorProto.STRING:
+        raise ConversionError(f"{where}: constants of strings are not read")
     if not tensor.data and 0 not in (shape or ()):
         return None
     return array_of(numpy_dtype(dtype), shape, tensor.data, where)

@@ -7,6 +7,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.writing import reads, registry
 from onnx_sparse.converters.writing.reads import Attributes
 from onnx_sparse.schemas import OPS
@@ -47,11 +48,12 @@ class Handler(registry.Handler):
     """How one TensorFlow operator is converted.
 
     Attributes:
-        inputs: TensorFlow's names of its inputs, in order; one that ends in `*` is a list of N tensors.
+        inputs: The names of its inputs, in order, where they are not those of the operator in `operators.txt`; one
+            that ends in `*` is a list of N tensors.
         dtypes: The element types, where `to` is a standard operator; else those of the domain's operator.
     """
 
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.dtypes:  # the domain's operators without a type variable are on int64
@@ -60,9 +62,10 @@ class Handler(registry.Handler):
 
     def names(self, count: int) -> list[str]:
         """The names of `count` inputs; tensors of a list are numbered: `values_0`, `values_1`."""
-        lists = [name for name in self.inputs if name.endswith("*")]
+        names = self.inputs or operators()[self.op_type].inputs
+        lists = [name for name in names if name.endswith("*")]
         if not lists:
-            return list(self.inputs)
-        each = (count - len(self.inputs) + len(lists)) // len(lists)
+            return list(names)
+        each = (count - len(names) + len(lists)) // len(lists)
         numbered = {name: [f"{name.removesuffix('*')}_{k}" for k in range(each)] for name in lists}
-        return [given for name in self.inputs for given in numbered.get(name, [name])]
+        return [given for name in names for given in numbered.get(name, [name])]

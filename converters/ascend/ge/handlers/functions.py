@@ -12,10 +12,11 @@ from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.lowering import activations, division
+from onnx_sparse.converters.writing.lowering import activations, arithmetic, division
 from onnx_sparse.converters.writing.lowering.logarithms import expm1, log1p
 from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
+from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
 
 _NAMES = ("Atan", "Asin", "Acos", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
@@ -33,31 +34,18 @@ def inverse(node: Node, emit: AscendEmitter) -> Tensor:
     return emit.in_float32(lambda x: emit.op("Reciprocal", x), *node.take(1))
 
 
-@handles("Log1p", to="Log, Where")
-@handles("Expm1", to="Exp, Log, Where")
-def near_zero(node: Node, emit: AscendEmitter) -> Tensor:
-    """Log1p(x), Expm1(x), to the last digits near 0."""
-    (x,) = node.take(1)
-    return log1p(emit, x) if node.op_type == "Log1p" else expm1(emit, x)
-
-
-@handles("Erfinv", to="Log, Sqrt, Where")
-def inverse_error_function(node: Node, emit: AscendEmitter) -> Tensor:
-    """Erfinv(x)."""
-    return inverse_error(emit, *node.take(1))
+handles("Log1p", to="Log, Where")(lowered(log1p))
+handles("Expm1", to="Exp, Log, Where")(lowered(expm1))
+handles("Erfinv", to="Log, Sqrt, Where")(lowered(inverse_error))
+handles("IsFinite", to="IsNaN, IsInf, Or, Not")(lowered(arithmetic.is_finite))
+handles("LeftShift", to="BitShift", notes="amounts are limited to the width of the type")(lowered(shift_left))
+handles("RightShift", to="BitShift", notes="amounts are limited to the width of the type")(lowered(shift_right))
 
 
 @handles("Erfc", to="Erf", differs="computed as 1 - erf(x): as wrong as the result itself is large where x > 4")
 def complementary_error(node: Node, emit: AscendEmitter) -> Tensor:
     """Erfc(x): 1 - erf(x)."""
     return emit.in_float32(lambda x: emit.op("Sub", emit.like(1, x), emit.op("Erf", x)), *node.take(1))
-
-
-@handles("LeftShift", "RightShift", to="BitShift", notes="amounts are limited to the width of the type")
-def shift(node: Node, emit: AscendEmitter) -> Tensor:
-    """LeftShift(x, y), RightShift(x, y): the sign stays."""
-    x, y = node.take(2)
-    return shift_left(emit, x, y) if node.op_type == "LeftShift" else shift_right(emit, x, y)
 
 
 @handles("TruncateDiv", to="Div, Ceil, Floor, Where")
@@ -84,15 +72,6 @@ def selu(node: Node, emit: AscendEmitter) -> Tensor:
 def same(node: Node, emit: AscendEmitter) -> Results:
     """The same tensor, which only training would treat in another way."""
     return node.take(1)
-
-
-@handles("IsFinite", to="IsNaN, IsInf, Or, Not")
-def is_finite(node: Node, emit: AscendEmitter) -> Tensor:
-    """IsFinite(x)."""
-    (x,) = node.take(1)
-    wide = emit.wide(x)
-    flags = [emit.op(name, wide, dtype=TensorProto.BOOL) for name in ("IsNaN", "IsInf")]
-    return emit.op("Not", emit.op("Or", *flags))
 
 
 @handles("BitwiseAnd", "BitwiseOr", "BitwiseXor", to="BitwiseAnd, BitwiseOr, BitwiseXor")

@@ -83,8 +83,7 @@ def unique_consecutive(node: Node, emit: AscendEmitter) -> Results:
     is_new = emit.op("Concat", first, emit.op("Not", is_same), axis=0)
     places = emit.op("CumSum", emit.cast(is_new, TensorProto.INT64), emit.constant(0))
     starts = emit.op("Reshape", emit.op("NonZero", is_new), emit.constant([-1]))
-    last = emit.op("Slice", count, zero, emit.size(starts, 0))  # none of nothing
-    ends = emit.op("Concat", emit.op("Slice", starts, one, end), last, axis=0)
+    ends = emit.op("Concat", emit.op("Slice", starts, one, end), count, axis=0)
     wanted = [(node.results[k].dtype if k < len(node.results) else None) or TensorProto.INT64 for k in (1, 2)]
     index = emit.op("Reshape", emit.op("Sub", places, one), emit.shape_of(x), allowzero=1)
     return (
@@ -114,9 +113,9 @@ def masked_scatter(node: Node, emit: AscendEmitter) -> Tensor:
     flat, sizes = emit.constant([-1]), emit.shape_of(x)
     chosen = emit.op("Reshape", emit.op("Expand", mask, sizes), flat)
     numbers = emit.op("CumSum", emit.cast(chosen, TensorProto.INT64), emit.constant(0))
-    # The element before the first update stands for those of x, so that too few updates are an error.
+    # The element before the first update stands for those of x; too few updates are an error.
     padded = emit.op("Concat", emit.constant([0], x.dtype), emit.op("Reshape", updates, flat), axis=0)
-    taken = emit.op("Gather", padded, emit.op("Where", chosen, numbers, emit.constant(0)), axis=0)
+    taken = emit.op("Gather", padded, numbers, axis=0)
     kept = emit.op("Where", chosen, taken, emit.op("Reshape", x, flat))
     return emit.reshaped(kept, sizes, x.shape)
 

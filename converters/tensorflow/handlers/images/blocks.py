@@ -11,7 +11,7 @@ from onnx_sparse.converters.writing.lowering import blocks
 _EVERY = ("every type",)
 
 
-@handles("SpaceToDepth", "DepthToSpace", inputs=("input",), to="Transpose", dtypes=_EVERY)
+@handles("SpaceToDepth", "DepthToSpace", to="Transpose", dtypes=_EVERY)
 def space_to_depth(node: Node, emit: Emitter) -> Tensor:
     """Blocks of pixels as channels, or channels as blocks of pixels."""
     x, block, form = node["input"], int(node.attributes["block_size"]), node.attributes["data_format"]
@@ -23,8 +23,7 @@ def space_to_depth(node: Node, emit: Emitter) -> Tensor:
     return move(emit, x, block, channels_last=form == b"NHWC")
 
 
-@handles("SpaceToBatchND", inputs=("input", "block_shape", "paddings"), to="Transpose", dtypes=("all numbers",))
-@handles("SpaceToBatch", inputs=("input", "paddings"), to="Transpose", dtypes=("all numbers",))
+@handles("SpaceToBatchND", "SpaceToBatch", to="Transpose", dtypes=("all numbers",))
 def space_to_batch(node: Node, emit: Emitter) -> Tensor:
     """Blocks of pixels as rows of the batch, after a border of zeros is added."""
     x, sizes = node["input"], _sizes(node)
@@ -35,8 +34,7 @@ def space_to_batch(node: Node, emit: Emitter) -> Tensor:
     return blocks.space_to_batch(emit, x, sizes)
 
 
-@handles("BatchToSpaceND", inputs=("input", "block_shape", "crops"), to="Transpose", dtypes=_EVERY)
-@handles("BatchToSpace", inputs=("input", "crops"), to="Transpose", dtypes=_EVERY)
+@handles("BatchToSpaceND", "BatchToSpace", to="Transpose", dtypes=_EVERY)
 def batch_to_space(node: Node, emit: Emitter) -> Tensor:
     """Rows of the batch as blocks of pixels, of which a border is cut off."""
     sizes, crops = _sizes(node), emit.int64(node["crops"])

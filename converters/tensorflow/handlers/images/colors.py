@@ -15,21 +15,21 @@ _FLOATS = ("float16", "bfloat16", "float", "double")
 _SIXTHS = ("vtp", "qvp", "pvt", "pqv", "tpv", "vpq")
 
 
-@handles("RGBToHSV", inputs=("images",), to="Where", dtypes=_FLOATS)
+@handles("RGBToHSV", to="Where", dtypes=_FLOATS)
 def rgb_to_hsv(node: Node, emit: Emitter) -> Tensor:
     """Hue, saturation and value, each from 0 to 1."""
     images = _wide(node["images"], emit)
     return emit.cast(emit.op("Concat", *_hsv(images, emit), axis=-1), node["images"].dtype)
 
 
-@handles("HSVToRGB", inputs=("images",), to="Where", dtypes=_FLOATS)
+@handles("HSVToRGB", to="Where", dtypes=_FLOATS)
 def hsv_to_rgb(node: Node, emit: Emitter) -> Tensor:
     """Red, green and blue, of a hue that may be beyond 1."""
     hue, saturation, value = _channels(_wide(node["images"], emit), emit)
     return emit.cast(_rgb(hue, saturation, value, emit), node["images"].dtype)
 
 
-@handles("AdjustHue", inputs=("images", "delta"), to="Where", dtypes=("float16", "float"))
+@handles("AdjustHue", to="Where", dtypes=("float16", "float"))
 def adjust_hue(node: Node, emit: Emitter) -> Tensor:
     """The hue turned by a part of the circle."""
     hue, saturation, value = _hsv(_wide(node["images"], emit), emit)
@@ -37,7 +37,7 @@ def adjust_hue(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(_rgb(hue, saturation, value, emit), node["images"].dtype)
 
 
-@handles("AdjustSaturation", inputs=("images", "scale"), to="Where", dtypes=("float16", "float"))
+@handles("AdjustSaturation", to="Where", dtypes=("float16", "float"))
 def adjust_saturation(node: Node, emit: Emitter) -> Tensor:
     """The saturation times a factor, at most 1."""
     hue, saturation, value = _hsv(_wide(node["images"], emit), emit)
@@ -47,7 +47,7 @@ def adjust_saturation(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(_rgb(hue, scaled, value, emit), node["images"].dtype)
 
 
-@handles("AdjustContrastv2", inputs=("images", "contrast_factor"), to="ReduceMean", dtypes=("float16", "float"))
+@handles("AdjustContrastv2", to="ReduceMean", dtypes=("float16", "float"))
 def adjust_contrast(node: Node, emit: Emitter) -> Tensor:
     """Each pixel's distance from the mean of its channel, times a factor."""
     images = emit.cast(node["images"], _FLOAT)

@@ -18,7 +18,7 @@ from onnx_sparse.schemas.declaration import FLOATS
 _FLOATS = ("float16", "bfloat16", "float")
 
 
-@handles("Conv2D", "Conv3D", inputs=("input", "filter"), to="Conv", dtypes=_FLOATS, ignored=("use_cudnn_on_gpu",))
+@handles("Conv2D", "Conv3D", to="Conv", dtypes=_FLOATS, ignored=("use_cudnn_on_gpu",))
 def convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """A convolution with strides, dilations and groups; the groups are those of the filter."""
     x, weight = node["input"], node["filter"]
@@ -70,7 +70,7 @@ def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: Tens
     return emit.reshaped(found, joined, (None, weight.dim(0), *(None,) * (rank - 2)))
 
 
-@handles("DepthwiseConv2dNative", inputs=("input", "filter"), to="Conv", dtypes=_FLOATS)
+@handles("DepthwiseConv2dNative", to="Conv", dtypes=_FLOATS)
 def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """A convolution of each channel by itself."""
     x, weight = node["input"], node["filter"]
@@ -87,7 +87,6 @@ def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     "FusedBatchNorm",
     "FusedBatchNormV2",
     "FusedBatchNormV3",
-    inputs=("x", "scale", "offset", "mean", "variance"),
     to="BatchNormalization",
     dtypes=_FLOATS,
     ignored=("exponential_avg_factor",),
@@ -148,7 +147,7 @@ def _normalized_by_batch(
     return (emit.cast(made, node["x"].dtype), *rest)
 
 
-@handles("LRN", inputs=("input",), to="LRN", dtypes=("float",))
+@handles("LRN", to="LRN", dtypes=("float",))
 def local_response_normalization(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """Each divided by a power of the sum of the squares of its neighbors along the channels, which come last."""
     x, attributes = node["input"], node.attributes
@@ -159,19 +158,8 @@ def local_response_normalization(node: Node, emit: TensorFlowEmitter) -> Tensor:
     return emit.op("Transpose", made, perm=[0, 2, 3, 1])
 
 
-@handles(
-    "Conv2DBackpropInput",
-    inputs=("input_sizes", "filter", "out_backprop"),
-    to="ConvTranspose",
-    dtypes=_FLOATS,
-    ignored=("use_cudnn_on_gpu",),
-)
-@handles(
-    "Conv3DBackpropInputV2",
-    inputs=("input_sizes", "filter", "out_backprop"),
-    to="ConvTranspose",
-    dtypes=_FLOATS,
-)
+@handles("Conv2DBackpropInput", to="ConvTranspose", dtypes=_FLOATS, ignored=("use_cudnn_on_gpu",))
+@handles("Conv3DBackpropInputV2", to="ConvTranspose", dtypes=_FLOATS)
 def transposed_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """What a convolution would have been given, up to weights: a transposed convolution."""
     x, weight = node["out_backprop"], node["filter"]

@@ -23,7 +23,7 @@ _AS_DOUBLE = (TensorProto.INT32, TensorProto.UINT32)
 _AS_FLOAT = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
-@handles("MaxPool", "MaxPool3D", inputs=("input",), to="MaxPool", dtypes=_SHORT)
+@handles("MaxPool", "MaxPool3D", to="MaxPool", dtypes=_SHORT)
 def max_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The largest element of each window."""
     if node["input"].dtype in (TensorProto.INT64, TensorProto.UINT64):  # which doubles do not hold
@@ -33,8 +33,7 @@ def max_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     return layout.last(emit.op("MaxPool", x, **windows))
 
 
-@handles("AvgPool", inputs=("value",), to="AveragePool", dtypes=_FLOATS)
-@handles("AvgPool3D", inputs=("input",), to="AveragePool", dtypes=_FLOATS)
+@handles("AvgPool", "AvgPool3D", to="AveragePool", dtypes=_FLOATS)
 def average_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The mean of each window, of the elements that are in the tensor."""
     layout = Layout(node, node["value" if node.op_type == "AvgPool" else "input"], emit)
@@ -42,7 +41,7 @@ def average_pool(node: Node, emit: TensorFlowEmitter) -> Tensor:
     return layout.last(emit.op("AveragePool", x, count_include_pad=0, **windows))
 
 
-@handles("MaxPoolV2", inputs=("input", "ksize", "strides"), to="MaxPool", dtypes=_SHORT)
+@handles("MaxPoolV2", to="MaxPool", dtypes=_SHORT)
 def max_pool_of_inputs(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The largest element of each window, whose size and steps are constant inputs."""
     given = {name: node[name].integers(name) for name in ("ksize", "strides")}
@@ -50,12 +49,7 @@ def max_pool_of_inputs(node: Node, emit: TensorFlowEmitter) -> Tensor:
     return max_pool(replace(node, op_type="MaxPool", attributes=Attributes({**given, **rest})), emit)
 
 
-@handles(
-    "MaxPoolWithArgmax",
-    inputs=("input",),
-    to="MaxPool",
-    dtypes=_SHORT,
-)
+@handles("MaxPoolWithArgmax", to="MaxPool", dtypes=_SHORT)
 def max_pool_with_places(node: Node, emit: TensorFlowEmitter) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its place among all elements, or those of its image."""
     x, attributes = node["input"], node.attributes
@@ -88,7 +82,7 @@ def _quotient_and_rest(number: Tensor, divisor: Tensor, emit: TensorFlowEmitter)
     return emit.op("Div", number, divisor), emit.op("Mod", number, divisor)
 
 
-@handles("ExtractImagePatches", inputs=("images",), to="Gather", dtypes=("all numbers", "bool"))
+@handles("ExtractImagePatches", to="Gather", dtypes=("all numbers", "bool"))
 def extract_image_patches(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """The pixels of each window as one vector; those outside of the image are 0."""
     x, attributes = node["images"], node.attributes

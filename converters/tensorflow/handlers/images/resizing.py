@@ -69,7 +69,7 @@ class _Axis:
         return emit.extreme("Max", emit.extreme("Min", places, self.last), emit.constant(0))
 
 
-@handles("ResizeNearestNeighbor", inputs=("images", "size"), to="Gather", dtypes=_IMAGES)
+@handles("ResizeNearestNeighbor", to="Gather", dtypes=_IMAGES)
 def resize_nearest(node: Node, emit: Emitter) -> Tensor:
     """The nearest pixel for each."""
     images = node["images"]
@@ -78,7 +78,7 @@ def resize_nearest(node: Node, emit: Emitter) -> Tensor:
     return images
 
 
-@handles("ResizeBilinear", inputs=("images", "size"), to="Gather", dtypes=_IMAGES)
+@handles("ResizeBilinear", to="Gather", dtypes=_IMAGES)
 def resize_bilinear(node: Node, emit: Emitter) -> Tensor:
     """The weighted mean of four pixels for each."""
     images = emit.cast(node["images"], _FLOAT)
@@ -95,7 +95,7 @@ def resize_bilinear(node: Node, emit: Emitter) -> Tensor:
     return images
 
 
-@handles("ResizeBicubic", inputs=("images", "size"), to="Gather", dtypes=_IMAGES)
+@handles("ResizeBicubic", to="Gather", dtypes=_IMAGES)
 def resize_bicubic(node: Node, emit: Emitter) -> Tensor:
     """The weighted mean of sixteen pixels for each, with weights in steps as TensorFlow's table has them."""
     images = emit.cast(node["images"], _FLOAT)
@@ -153,7 +153,7 @@ def _along(weight: Tensor, axis: int, emit: Emitter) -> Tensor:
     return emit.op("Unsqueeze", weight, emit.constant([*range(1, 4 - axis)]))
 
 
-@handles("ResizeArea", inputs=("images", "size"), to="MatMul", dtypes=_IMAGES)
+@handles("ResizeArea", to="MatMul", dtypes=_IMAGES)
 def resize_area(node: Node, emit: Emitter) -> Tensor:
     """The mean of the area that each pixel has in the images, as two products with matrices of shares."""
     if node.attributes["align_corners"]:
@@ -198,7 +198,6 @@ _GAUSSIAN = 1.5
 
 @handles(
     "ScaleAndTranslate",
-    inputs=("images", "size", "scale", "translation"),
     to="MatMul",
     dtypes=_IMAGES,
     differs="a pixel that is not finite reaches all of its rows and columns",
@@ -263,7 +262,7 @@ def _kernel(name: str, x: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Where", emit.op("LessOrEqual", x, number(radius)), made, number(0.0))
 
 
-@handles("CropAndResize", inputs=("image", "boxes", "box_ind", "crop_size"), to="Gather", dtypes=_IMAGES)
+@handles("CropAndResize", to="Gather", dtypes=_IMAGES)
 def crop_and_resize(node: Node, emit: Emitter) -> Tensor:
     """Boxes of images in one size; what a box has outside of the image is the extrapolation value."""
     method = node.attributes["method"]

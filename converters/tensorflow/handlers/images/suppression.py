@@ -10,32 +10,23 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 
-_INPUTS = ("boxes", "scores", "max_output_size", "iou_threshold")
 _FLOATS = ("float16", "float")
 
 
-@handles("NonMaxSuppression", inputs=_INPUTS[:3], to="NonMaxSuppression", dtypes=_FLOATS)
-@handles("NonMaxSuppressionV2", inputs=_INPUTS, to="NonMaxSuppression", dtypes=_FLOATS)
-@handles("NonMaxSuppressionV3", inputs=(*_INPUTS, "score_threshold"), to="NonMaxSuppression", dtypes=_FLOATS)
+@handles("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", to="NonMaxSuppression", dtypes=_FLOATS)
 def suppress(node: Node, emit: Emitter) -> Tensor:
     """The numbers of the boxes that are kept, the best first."""
     return emit.cast(_kept(node, emit), TensorProto.INT32)
 
 
-@handles("NonMaxSuppressionV4", inputs=(*_INPUTS, "score_threshold"), to="NonMaxSuppression", dtypes=_FLOATS)
+@handles("NonMaxSuppressionV4", to="NonMaxSuppression", dtypes=_FLOATS)
 def suppress_padded(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The numbers of the boxes that are kept, followed by zeros if asked for, and how many these are."""
     kept = _kept(node, emit)
     return _padded(kept, node, emit), _count(kept, emit)
 
 
-@handles(
-    "NonMaxSuppressionV5",
-    inputs=(*_INPUTS, "score_threshold", "soft_nms_sigma"),
-    to="NonMaxSuppression",
-    dtypes=_FLOATS,
-    notes="soft_nms_sigma is 0",
-)
+@handles("NonMaxSuppressionV5", to="NonMaxSuppression", dtypes=_FLOATS, notes="soft_nms_sigma is 0")
 def suppress_softly(node: Node, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
     """The numbers and scores of the boxes that are kept, and how many these are."""
     if np.any(node["soft_nms_sigma"].constant("soft_nms_sigma")):
@@ -82,12 +73,7 @@ def _count(kept: Tensor, emit: Emitter) -> Tensor:
     return emit.cast(emit.op("Size", kept, shape=()), TensorProto.INT32)
 
 
-@handles(
-    "CombinedNonMaxSuppression",
-    inputs=("boxes", "scores", "max_output_size_per_class", "max_total_size", "iou_threshold", "score_threshold"),
-    to="NonMaxSuppression",
-    dtypes=("float",),
-)
+@handles("CombinedNonMaxSuppression", to="NonMaxSuppression", dtypes=("float",))
 def suppress_by_class(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The best boxes of each image, after each class is rid of those that overlap better ones of the class."""
     boxes, scores = node["boxes"], node["scores"]

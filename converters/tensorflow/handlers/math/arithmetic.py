@@ -22,13 +22,13 @@ _PAIR = ("x", "y")
 _BINARY = {"Sub": "Sub", "Mul": "Mul", "LogicalAnd": "And", "LogicalOr": "Or"}
 
 
-@handles(*_BINARY, inputs=_PAIR, to="Mul", dtypes=_NUMBERS)
+@handles(*_BINARY, to="Mul", dtypes=_NUMBERS)
 def binary(node: Node, emit: Emitter) -> Tensor:
     """The operator that ONNX has."""
     return emit.op(_BINARY[node.op_type], node["x"], node["y"])
 
 
-@handles("AddV2", "Add", inputs=_PAIR, to="Add", dtypes=("all numbers", "string"))
+@handles("AddV2", "Add", to="Add", dtypes=("all numbers", "string"))
 def add(node: Node, emit: Emitter) -> Tensor:
     """The sum; strings are joined."""
     x, y = node["x"], node["y"]
@@ -37,7 +37,7 @@ def add(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Add", x, y)
 
 
-@handles("AddN", inputs=("inputs*",), to="Sum", dtypes=_NUMBERS)
+@handles("AddN", to="Sum", dtypes=_NUMBERS)
 def add_n(node: Node, emit: Emitter) -> Tensor:
     """The sum of tensors of one shape."""
     first, *rest = node.all("inputs")
@@ -46,13 +46,13 @@ def add_n(node: Node, emit: Emitter) -> Tensor:
     return first
 
 
-@handles("RealDiv", "Div", inputs=_PAIR, to="Div", dtypes=_NUMBERS)
+@handles("RealDiv", "Div", to="Div", dtypes=_NUMBERS)
 def divide(node: Node, emit: Emitter) -> Tensor:
     """The quotient; that of integers is cut off."""
     return emit.op("Div", node["x"], node["y"])
 
 
-@handles("DivNoNan", inputs=_PAIR, to="Div", dtypes=_FLOAT_NAMES)
+@handles("DivNoNan", to="Div", dtypes=_FLOAT_NAMES)
 def divide_no_nan(node: Node, emit: Emitter) -> Tensor:
     """The quotient, or 0 where the divisor is 0."""
     x, y = node["x"], node["y"]
@@ -60,43 +60,43 @@ def divide_no_nan(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Where", emit.op("Equal", y, zero), zero, emit.op("Div", x, y))
 
 
-@handles("Maximum", "Minimum", inputs=_PAIR, to="Max", dtypes=_NUMBERS)
+@handles("Maximum", "Minimum", to="Max", dtypes=_NUMBERS)
 def extreme(node: Node, emit: Emitter) -> Tensor:
     """The larger or smaller of two."""
     return emit.extreme("Max" if node.op_type == "Maximum" else "Min", node["x"], node["y"])
 
 
-@handles("Pow", inputs=_PAIR, to="Pow", dtypes=_NUMBERS, differs="powers of integers beyond 2^53 are rounded")
+@handles("Pow", to="Pow", dtypes=_NUMBERS, differs="powers of integers beyond 2^53 are rounded")
 def power(node: Node, emit: Emitter) -> Tensor:
     """The power."""
     return emit.op("Pow", node["x"], node["y"])
 
 
-@handles("Square", inputs=("x",), to="Mul", dtypes=_NUMBERS)
+@handles("Square", to="Mul", dtypes=_NUMBERS)
 def square(node: Node, emit: Emitter) -> Tensor:
     """The square."""
     return emit.op("Mul", node["x"], node["x"])
 
 
-@handles("Neg", "Abs", inputs=("x",), to="Neg", dtypes=_NUMBERS)
+@handles("Neg", "Abs", to="Neg", dtypes=_NUMBERS)
 def signs(node: Node, emit: Emitter) -> Tensor:
     """The operator of the same name."""
     return emit.op(node.op_type, node["x"])
 
 
-@handles("Reciprocal", "Inv", inputs=("x",), to="Reciprocal", dtypes=_NUMBERS)
+@handles("Reciprocal", "Inv", to="Reciprocal", dtypes=_NUMBERS)
 def reciprocal(node: Node, emit: Emitter) -> Tensor:
     """One divided by each."""
     return emit.op("Div", emit.like(1, node["x"]), node["x"])
 
 
-@handles("Ceil", "Floor", inputs=("x",), to="Ceil", dtypes=_FLOAT_NAMES)
+@handles("Ceil", "Floor", to="Ceil", dtypes=_FLOAT_NAMES)
 def whole(node: Node, emit: Emitter) -> Tensor:
     """The next whole number."""
     return emit.op(node.op_type, node["x"])
 
 
-@handles("Round", "Rint", inputs=("x",), to="Round", dtypes=_NUMBERS)
+@handles("Round", "Rint", to="Round", dtypes=_NUMBERS)
 def rounded(node: Node, emit: Emitter) -> Tensor:
     """The nearest whole number, the even one of two."""
     if node.op_type == "Round" and node["x"].dtype not in FLOATS:
@@ -104,14 +104,13 @@ def rounded(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Round", node["x"])
 
 
-@handles("ClipByValue", inputs=("t", "clip_value_min", "clip_value_max"), to="Clip", dtypes=_NUMBERS)
+@handles("ClipByValue", to="Clip", dtypes=_NUMBERS)
 def clip(node: Node, emit: Emitter) -> Tensor:
     """Each, at least the first and at most the second bound."""
     return emit.extreme("Min", emit.extreme("Max", node["t"], node["clip_value_min"]), node["clip_value_max"])
 
 
-@handles("BiasAdd", inputs=("value", "bias"), to="Add", dtypes=_NUMBERS)
-@handles("BiasAddV1", inputs=("value", "bias"), to="Add", dtypes=_NUMBERS)
+@handles("BiasAdd", "BiasAddV1", to="Add", dtypes=_NUMBERS)
 def bias_add(node: Node, emit: Emitter) -> Tensor:
     """Add a vector along the channels: the last dimension, or in the format NCHW the second."""
     value, bias = node["value"], node["bias"]
@@ -120,7 +119,7 @@ def bias_add(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Add", value, bias)
 
 
-@handles("Cross", inputs=("a", "b"), to="Mul", dtypes=_NUMBERS)
+@handles("Cross", to="Mul", dtypes=_NUMBERS)
 def cross_product(node: Node, emit: Emitter) -> Tensor:
     """The cross products of vectors of three numbers, along the last axis."""
     a, b = node["a"], node["b"]
@@ -139,7 +138,7 @@ handles("SquaredDifference", inputs=_PAIR, to="Mul", dtypes=_NUMBERS)(lowered(sq
 handles("Sign", inputs=("x",), to="Neg", dtypes=_NUMBERS)(lowered(sign))
 
 
-@handles("MulNoNan", "Xdivy", "Xlogy", inputs=("x", "y"), to="Where", dtypes=_FLOAT_NAMES)
+@handles("MulNoNan", "Xdivy", "Xlogy", to="Where", dtypes=_FLOAT_NAMES)
 def zero_whatever_the_other(node: Node, emit: Emitter) -> Tensor:
     """x * y, x / y, x * log(y); 0 where x is 0, or for MulNoNan where y is, even where the other is not finite."""
     x, y = node["x"], node["y"]

@@ -11,19 +11,19 @@ from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering import cumulative
 
 
-@handles("Cumprod", inputs=("x", "axis"), to="Scan", dtypes=("all numbers",))
+@handles("Cumprod", to="Scan", dtypes=("all numbers",))
 def cumulative_product(node: Node, emit: InferringEmitter) -> Tensor:
     """For each position, the product of the elements up to it."""
     return cumulative.cumulative_product(emit, node["x"], _axis(node), **_flags(node))
 
 
-@handles("CumulativeLogsumexp", inputs=("x", "axis"), to="Scan", dtypes=("float16", "bfloat16", "float", "double"))
+@handles("CumulativeLogsumexp", to="Scan", dtypes=("float16", "bfloat16", "float", "double"))
 def cumulative_log_sum_exp(node: Node, emit: InferringEmitter) -> Tensor:
     """For each position, the logarithm of the sum of the exponentials up to it."""
     return cumulative.cumulative_log_sum_exp(emit, node["x"], _axis(node), **_flags(node))
 
 
-@handles("Prod", inputs=("input", "reduction_indices"), to="ReduceProd", dtypes=("all numbers",),
+@handles("Prod", to="ReduceProd", dtypes=("all numbers",),
          differs="integers beyond 2^53 are rounded")  # fmt: skip
 def product(node: Node, emit: InferringEmitter) -> Tensor:
     """The product along axes; that of doubles is not rounded to float."""

@@ -36,13 +36,13 @@ handles(
 )(lowered(inverse_error))
 
 
-@handles(*_OF_FLOATS, inputs=("x",), to="Exp", dtypes=_FLOAT_NAMES)
+@handles(*_OF_FLOATS, to="Exp", dtypes=_FLOAT_NAMES)
 def of_floats(node: Node, emit: Emitter) -> Tensor:
     """The operator that ONNX has."""
     return emit.op(_OF_FLOATS[node.op_type], node["x"])
 
 
-@handles("Elu", "Selu", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)
+@handles("Elu", "Selu", to="Elu", dtypes=_FLOAT_NAMES)
 def exponential_unit(node: Node, emit: Emitter) -> Tensor:
     """Elu and Selu, whose numbers attributes do not hold as doubles."""
     x = node["features"]
@@ -53,27 +53,27 @@ def exponential_unit(node: Node, emit: Emitter) -> Tensor:
     return activations.selu(emit, x, emit.like(activations.SELU_ALPHA, x), emit.like(activations.SELU_SCALE, x))
 
 
-@handles("Relu", inputs=("features",), to="Relu", dtypes=_NUMBERS)
+@handles("Relu", to="Relu", dtypes=_NUMBERS)
 def relu(node: Node, emit: Emitter) -> Tensor:
     """The larger of each and 0."""
     x = node["features"]
     return x if x.dtype in UNSIGNED_INTEGERS else emit.op("Relu", x)
 
 
-@handles("Relu6", inputs=("features",), to="Clip", dtypes=_NUMBERS)
+@handles("Relu6", to="Clip", dtypes=_NUMBERS)
 def relu_6(node: Node, emit: Emitter) -> Tensor:
     """Each, at least 0 and at most 6."""
     x = node["features"]
     return emit.op("Min", emit.op("Max", x, emit.like(0, x)), emit.like(6, x))
 
 
-@handles("LeakyRelu", inputs=("features",), to="LeakyRelu", dtypes=_FLOAT_NAMES)
+@handles("LeakyRelu", to="LeakyRelu", dtypes=_FLOAT_NAMES)
 def leaky_relu(node: Node, emit: Emitter) -> Tensor:
     """Each, or where it is negative, alpha times it."""
     return activations.leaky_relu(emit, node["features"], float(node.attributes["alpha"]))
 
 
-@handles("Softmax", "LogSoftmax", inputs=("logits",), to="Softmax", dtypes=_FLOAT_NAMES)
+@handles("Softmax", "LogSoftmax", to="Softmax", dtypes=_FLOAT_NAMES)
 def softmax(node: Node, emit: Emitter) -> Tensor:
     """Softmax along the last axis."""
     return emit.op(node.op_type, node["logits"], axis=-1)
@@ -81,7 +81,6 @@ def softmax(node: Node, emit: Emitter) -> Tensor:
 
 @handles(
     "Erfc",
-    inputs=("x",),
     to="Erf",
     dtypes=("float16", "bfloat16", "float"),
     differs="computed as 1 - erf(x): an error of 1e-7 for float32, as large as the result itself where x > 4",
@@ -101,12 +100,7 @@ handles("Softplus", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered
 handles("Softsign", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered(activations.softsign))
 
 
-@handles(
-    "Atan2",
-    inputs=("y", "x"),
-    to="Atan",
-    dtypes=("float16", "bfloat16", "float"),
-)
+@handles("Atan2", to="Atan", dtypes=("float16", "bfloat16", "float"))
 def atan2(node: Node, emit: Emitter) -> Tensor:
     """The angle of a point, with the quadrants of infinities and signed zeros."""
     y, x = (emit.wide(node[name]) for name in ("y", "x"))

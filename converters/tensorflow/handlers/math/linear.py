@@ -14,7 +14,7 @@ from onnx_sparse.converters.writing.lowering.inverse import LIMITS, inverse
 _NUMBERS = ("all numbers",)
 
 
-@handles("MatMul", inputs=("a", "b"), to="MatMul", dtypes=_NUMBERS, ignored=("grad_a", "grad_b"))
+@handles("MatMul", to="MatMul", dtypes=_NUMBERS, ignored=("grad_a", "grad_b"))
 def mat_mul(node: Node, emit: Emitter) -> Tensor:
     """The product of two matrices, either of which may be transposed."""
     a, b = node["a"], node["b"]
@@ -28,7 +28,7 @@ def mat_mul(node: Node, emit: Emitter) -> Tensor:
     return emit.op("MatMul", a, b)
 
 
-@handles("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", inputs=("x", "y"), to="MatMul", dtypes=_NUMBERS,
+@handles("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", to="MatMul", dtypes=_NUMBERS,
          ignored=("grad_x", "grad_y"))  # fmt: skip
 def batch_mat_mul(node: Node, emit: Emitter) -> Tensor:
     """The products of matrices, in batches that are broadcast."""
@@ -43,7 +43,7 @@ def _adjoint(x: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-@handles("MatrixDeterminant", inputs=("input",), to="Det", dtypes=("float",))
+@handles("MatrixDeterminant", to="Det", dtypes=("float",))
 def determinant(node: Node, emit: Emitter) -> Tensor:
     """The determinants of matrices."""
     if node["input"].dtype != TensorProto.FLOAT:
@@ -51,12 +51,7 @@ def determinant(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Det", node["input"])
 
 
-@handles(
-    "Einsum",
-    inputs=("inputs*",),
-    to="MatMul",
-    dtypes=("float16", "bfloat16", "float", "double", "int32", "int64"),
-)
+@handles("Einsum", to="MatMul", dtypes=("float16", "bfloat16", "float", "double", "int32", "int64"))
 def einsum_of_equation(node: Node, emit: Emitter) -> Tensor:
     """Einsum, as matrix products."""
     return einsum(node.attributes["equation"].decode(), node.all("inputs"), emit)
@@ -64,7 +59,6 @@ def einsum_of_equation(node: Node, emit: Emitter) -> Tensor:
 
 @handles(
     "MatrixInverse",
-    inputs=("input",),
     to="GatherElements",
     dtypes=("float", "double"),
     notes=LIMITS,

@@ -18,45 +18,45 @@ _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 _PAIR = ("x", "y")
 
 
-@handles("IsNan", "IsInf", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)
+@handles("IsNan", "IsInf", to="IsNaN", dtypes=_FLOAT_NAMES)
 def classify(node: Node, emit: Emitter) -> Tensor:
     """Whether each is not a number, or infinite."""
     return emit.op("IsNaN" if node.op_type == "IsNan" else "IsInf", emit.wide(node["x"]))
 
 
-@handles("Equal", "NotEqual", inputs=_PAIR, to="Equal", dtypes=("every type",), ignored=("incompatible_shape_error",))
+@handles("Equal", "NotEqual", to="Equal", dtypes=("every type",), ignored=("incompatible_shape_error",))
 def equal(node: Node, emit: Emitter) -> Tensor:
     """Whether elements are equal; shapes that do not fit are an error here whatever the attribute says."""
     same = emit.op("Equal", node["x"], node["y"])
     return same if node.op_type == "Equal" else emit.op("Not", same)
 
 
-@handles("Less", "LessEqual", "Greater", "GreaterEqual", inputs=("x", "y"), to="Less", dtypes=("all numbers",))
+@handles("Less", "LessEqual", "Greater", "GreaterEqual", to="Less", dtypes=("all numbers",))
 def compare(node: Node, emit: Emitter) -> Tensor:
     """Compare in the given type; in float32, different large integers would be equal."""
     op_type = {"LessEqual": "LessOrEqual", "GreaterEqual": "GreaterOrEqual"}.get(node.op_type, node.op_type)
     return emit.op(op_type, node["x"], node["y"])
 
 
-@handles("LogicalNot", inputs=("x",), to="Not", dtypes=("bool",))
+@handles("LogicalNot", to="Not", dtypes=("bool",))
 def logical_not(node: Node, emit: Emitter) -> Tensor:
     """Not."""
     return emit.op("Not", node["x"])
 
 
-@handles("BitwiseAnd", "BitwiseOr", "BitwiseXor", inputs=_PAIR, to="BitwiseAnd", dtypes=("all integers",))
+@handles("BitwiseAnd", "BitwiseOr", "BitwiseXor", to="BitwiseAnd", dtypes=("all integers",))
 def bitwise(node: Node, emit: Emitter) -> Tensor:
     """The operator of the same name."""
     return emit.op(node.op_type, node["x"], node["y"])
 
 
-@handles("Invert", inputs=("x",), to="BitwiseNot", dtypes=("all integers",))
+@handles("Invert", to="BitwiseNot", dtypes=("all integers",))
 def invert(node: Node, emit: Emitter) -> Tensor:
     """The complement of the bits."""
     return emit.op("BitwiseNot", node["x"])
 
 
-@handles("Cast", inputs=("x",), to="Cast", dtypes=("all numbers", "bool"))
+@handles("Cast", to="Cast", dtypes=("all numbers", "bool"))
 def cast(node: Node, emit: Emitter) -> Tensor:
     """The numbers in another type; floats that the integer type lacks have no defined value."""
     if node.attributes["Truncate"]:
@@ -69,7 +69,7 @@ def cast(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(x, dtype)
 
 
-@handles("Bitcast", inputs=("input",), to="BitCast", dtypes=("none",))
+@handles("Bitcast", to="BitCast", dtypes=("none",))
 def bitcast(node: Node, emit: Emitter) -> Tensor:
     """The same tensor, where the type stays what it is."""
     if node["input"].dtype != node.dtypes[0]:
@@ -82,7 +82,7 @@ handles("RightShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))(low
 handles("IsFinite", inputs=("x",), to="IsNaN", dtypes=_FLOAT_NAMES)(lowered(is_finite))
 
 
-@handles("ApproximateEqual", inputs=_PAIR, to="Less", dtypes=_NUMBERS)
+@handles("ApproximateEqual", to="Less", dtypes=_NUMBERS)
 def approximately_equal(node: Node, emit: Emitter) -> Tensor:
     """Whether the distance of elements is below the tolerance."""
     x, y = node["x"], node["y"]
@@ -93,7 +93,6 @@ def approximately_equal(node: Node, emit: Emitter) -> Tensor:
 
 @handles(
     "CheckNumerics",
-    inputs=("tensor",),
     to="Identity",
     dtypes=_FLOAT_NAMES,
     differs="numbers that are not finite are not an error",

@@ -11,7 +11,7 @@ from onnx_sparse.converters.writing.emitter import Emitter
 _FLOATS = ("float16", "bfloat16", "float", "double")
 
 
-@handles("SoftmaxCrossEntropyWithLogits", inputs=("features", "labels"), to="LogSoftmax", dtypes=_FLOATS)
+@handles("SoftmaxCrossEntropyWithLogits", to="LogSoftmax", dtypes=_FLOATS)
 def softmax_cross_entropy(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The loss of each row, and its gradient by the features."""
     features, labels = node["features"], node["labels"]
@@ -22,7 +22,7 @@ def softmax_cross_entropy(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     return loss, emit.op("Sub", emit.op("Softmax", features, axis=-1), labels)
 
 
-@handles("SparseSoftmaxCrossEntropyWithLogits", inputs=("features", "labels"), to="LogSoftmax", dtypes=_FLOATS,
+@handles("SparseSoftmaxCrossEntropyWithLogits", to="LogSoftmax", dtypes=_FLOATS,
          differs="a label that is no class makes NaN")  # fmt: skip
 def sparse_softmax_cross_entropy(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The loss of each row, whose label is the number of a class, and its gradient by the features."""
@@ -42,7 +42,7 @@ def sparse_softmax_cross_entropy(node: Node, emit: Emitter) -> tuple[Tensor, Ten
     return loss, gradient
 
 
-@handles("CTCGreedyDecoder", inputs=("inputs", "sequence_length"), to="ArgMax", dtypes=("float", "double"))
+@handles("CTCGreedyDecoder", to="ArgMax", dtypes=("float", "double"))
 def ctc_greedy_decoder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The best class of each step without blanks, as a sparse tensor, and minus the sum of their scores."""
     scores, lengths = node["inputs"], emit.int64(node["sequence_length"])

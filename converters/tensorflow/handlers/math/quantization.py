@@ -11,23 +11,15 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.schemas.declaration import numpy_dtype
 
-_INPUTS = ("input", "input_min", "input_max")
 
-
-@handles("FakeQuantWithMinMaxArgs", inputs=("inputs",), to="Floor", dtypes=("float",))
+@handles("FakeQuantWithMinMaxArgs", to="Floor", dtypes=("float",))
 def fake_quant_args(node: Node, emit: Emitter) -> Tensor:
     """The range is constant."""
     low, high = (emit.constant(node.attributes[name], TensorProto.FLOAT) for name in ("min", "max"))
     return _quantized(node, low, high, emit)
 
 
-@handles(
-    "FakeQuantWithMinMaxVars",
-    "FakeQuantWithMinMaxVarsPerChannel",
-    inputs=("inputs", "min", "max"),
-    to="Floor",
-    dtypes=("float",),
-)
+@handles("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", to="Floor", dtypes=("float",))
 def fake_quant_vars(node: Node, emit: Emitter) -> Tensor:
     """The range is an input; everything is 0 if both its ends are."""
     low, high = node["min"], node["max"]
@@ -53,8 +45,13 @@ def _quantized(node: Node, low: Tensor, high: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Mul", emit.op("Floor", emit.op("Add", level, half)), scale)
 
 
-@handles("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4", inputs=_INPUTS, to="Round", dtypes=("float", "double"))
-@handles("QuantizeAndDequantizeV3", inputs=(*_INPUTS, "num_bits"), to="Round", dtypes=("float", "double"))
+@handles(
+    "QuantizeAndDequantizeV2",
+    "QuantizeAndDequantizeV4",
+    "QuantizeAndDequantizeV3",
+    to="Round",
+    dtypes=("float", "double"),
+)
 def quantize_and_dequantize(node: Node, emit: Emitter) -> Tensor:
     """The nearest level of each number, between a given or the found range."""
     x, attributes = node["input"], node.attributes

@@ -23,7 +23,7 @@ _NOTE = "the distribution is TensorFlow's, the numbers are not"
 _FLOATING = ("float16", "bfloat16", "float", "double")
 
 
-@handles("RandomUniform", inputs=("shape",), to="RandomUniformLike", dtypes=_FLOATING, differs=_NOTE)
+@handles("RandomUniform", to="RandomUniformLike", dtypes=_FLOATING, differs=_NOTE)
 def random_uniform(node: Node, emit: Emitter) -> Tensor:
     """Numbers of [0, 1)."""
     dtype: DType = node.attributes["dtype"]
@@ -35,7 +35,7 @@ def random_uniform(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(drawn, dtype)
 
 
-@handles("RandomStandardNormal", inputs=("shape",), to="RandomNormalLike", dtypes=_FLOATING, differs=_NOTE)
+@handles("RandomStandardNormal", to="RandomNormalLike", dtypes=_FLOATING, differs=_NOTE)
 def random_standard_normal(node: Node, emit: Emitter) -> Tensor:
     """Numbers of mean 0 and standard deviation 1."""
     dtype: DType = node.attributes["dtype"]
@@ -44,11 +44,7 @@ def random_standard_normal(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles(
-    "RandomUniformInt",
-    inputs=("shape", "minval", "maxval"),
-    to="RandomUniformLike",
-    dtypes=("int32", "int64"),
-    differs=f"{_NOTE}; they have 53 random bits",
+    "RandomUniformInt", to="RandomUniformLike", dtypes=("int32", "int64"), differs=f"{_NOTE}; they have 53 random bits"
 )
 def random_uniform_int(node: Node, emit: Emitter) -> Tensor:
     """Integers from `minval` to below `maxval`, with `maxval` > `minval`, which TensorFlow checks."""
@@ -61,7 +57,7 @@ def random_uniform_int(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(emit.op("Add", low, steps), node["minval"].dtype)
 
 
-@handles("RandomShuffle", inputs=("value",), to="Gather", dtypes=("every type",), differs=_NOTE)
+@handles("RandomShuffle", to="Gather", dtypes=("every type",), differs=_NOTE)
 def random_shuffle(node: Node, emit: Emitter) -> Tensor:
     """The slices in a random order."""
     value = node["value"]
@@ -75,7 +71,6 @@ def random_shuffle(node: Node, emit: Emitter) -> Tensor:
 
 @handles(
     "Multinomial",
-    inputs=("logits", "num_samples"),
     to="Multinomial",
     dtypes=("float16", "float", "double"),
     differs=_NOTE,

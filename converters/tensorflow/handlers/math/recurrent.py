@@ -11,7 +11,6 @@ from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 _FLOATS = ("float16", "float")
-_STATES = ("cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b")
 
 
 class _Cell:
@@ -59,7 +58,7 @@ class _Cell:
 _RESULTS = ("i", "cs", "f", "o", "ci", "co", "h")
 
 
-@handles("LSTMBlockCell", inputs=("x", *_STATES), to="MatMul", dtypes=_FLOATS)
+@handles("LSTMBlockCell", to="MatMul", dtypes=_FLOATS)
 def lstm_block_cell(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """One step of an LSTM: its gates and states."""
     x, cell, hidden = (_wide(node[name], emit) for name in ("x", "cs_prev", "h_prev"))
@@ -67,7 +66,7 @@ def lstm_block_cell(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     return tuple(emit.cast(made[name], node["x"].dtype) for name in _RESULTS)
 
 
-@handles("BlockLSTM", "BlockLSTMV2", inputs=("seq_len_max", "x", *_STATES), to="Scan", dtypes=_FLOATS)
+@handles("BlockLSTM", "BlockLSTMV2", to="Scan", dtypes=_FLOATS)
 def block_lstm(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """The steps of an LSTM over time, the first dimension; zeros after `seq_len_max` of them."""
     x, cell, hidden = (_wide(node[name], emit) for name in ("x", "cs_prev", "h_prev"))
@@ -95,7 +94,7 @@ def block_lstm(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     return tuple(emit.cast(result, node["x"].dtype) for result in kept)
 
 
-@handles("GRUBlockCell", inputs=("x", "h_prev", "w_ru", "w_c", "b_ru", "b_c"), to="MatMul", dtypes=("float",))
+@handles("GRUBlockCell", to="MatMul", dtypes=("float",))
 def gru_block_cell(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """One step of a gated recurrent unit: its gates and state."""
     x, hidden = node["x"], node["h_prev"]

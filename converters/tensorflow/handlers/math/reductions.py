@@ -12,22 +12,15 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, dtype_name
 
 _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
-_INPUTS = ("input", "reduction_indices")
 
 
-@handles(
-    "Sum",
-    inputs=_INPUTS,
-    to="ReduceSum",
-    dtypes=("all numbers",),
-    differs="int32 is not wrapped where it overflows",
-)
+@handles("Sum", to="ReduceSum", dtypes=("all numbers",), differs="int32 is not wrapped where it overflows")
 def reduce(node: Node, emit: Emitter) -> Tensor:
     """The reduction of the same name."""
     return _reduced(f"Reduce{node.op_type}", node["input"], node, emit)
 
 
-@handles("Max", "Min", inputs=_INPUTS, to="ReduceMax", dtypes=("all numbers",))
+@handles("Max", "Min", to="ReduceMax", dtypes=("all numbers",))
 def reduce_to_extreme(node: Node, emit: Emitter) -> Tensor:
     """The same, also of types that ONNX Runtime computes in others: that of nothing is the least or largest number."""
     op_type, data = f"Reduce{node.op_type}", node["input"]
@@ -38,7 +31,7 @@ def reduce_to_extreme(node: Node, emit: Emitter) -> Tensor:
     return _reduced(op_type, data, node, emit)
 
 
-@handles("EuclideanNorm", inputs=_INPUTS, to="ReduceL2", dtypes=("float16", "bfloat16", "float"))
+@handles("EuclideanNorm", to="ReduceL2", dtypes=("float16", "bfloat16", "float"))
 def reduce_norm(node: Node, emit: Emitter) -> Tensor:
     """The root of the sum of squares."""
     if node["input"].dtype not in (TensorProto.FLOAT, *HALF_FLOATS):
@@ -46,7 +39,7 @@ def reduce_norm(node: Node, emit: Emitter) -> Tensor:
     return _reduced("ReduceL2", node["input"], node, emit)
 
 
-@handles("All", "Any", inputs=_INPUTS, to="ReduceMin", dtypes=("bool",))
+@handles("All", "Any", to="ReduceMin", dtypes=("bool",))
 def reduce_logical(node: Node, emit: Emitter) -> Tensor:
     """The least or the sum of zeros and ones; of nothing, all are true and none is."""
     op_type = "ReduceMin" if node.op_type == "All" else "ReduceSum"
@@ -54,7 +47,7 @@ def reduce_logical(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(reduced, TensorProto.BOOL)
 
 
-@handles("Mean", inputs=_INPUTS, to="ReduceMean", dtypes=("all numbers",))
+@handles("Mean", to="ReduceMean", dtypes=("all numbers",))
 def reduce_mean(node: Node, emit: Emitter) -> Tensor:
     """ReduceMean, or where there may be nothing to reduce, a sum by a number: ONNX Runtime's mean of nothing is 0."""
     data, axes = node["input"], _constant_axes(node)
@@ -101,7 +94,7 @@ def _axes(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Mod", given, emit.constant([max(node["input"].rank, 1)]))  # from the front
 
 
-@handles("L2Loss", inputs=("t",), to="ReduceSum", dtypes=_FLOAT_NAMES)
+@handles("L2Loss", to="ReduceSum", dtypes=_FLOAT_NAMES)
 def l2_loss(node: Node, emit: Emitter) -> Tensor:
     """Half the sum of the squares."""
     t = emit.op("Reshape", node["t"], emit.constant([-1]))

@@ -18,7 +18,6 @@ _TYPES = ("all numbers", "bool")
 
 @handles(
     "MatrixBandPart",
-    inputs=("input", "num_lower", "num_upper"),
     to="Where",
     dtypes=_TYPES,
     differs="more diagonals than there are is not an error; TensorFlow raises",
@@ -40,8 +39,7 @@ def matrix_band_part(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Where", in_band, matrices, emit.like(0, matrices))
 
 
-@handles("MatrixDiagPart", inputs=("input",), to="Gather", dtypes=_TYPES)
-@handles("MatrixDiagPartV2", "MatrixDiagPartV3", inputs=("input", "k", "padding_value"), to="Gather", dtypes=_TYPES)
+@handles("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", to="Gather", dtypes=_TYPES)
 def matrix_diag_part(node: Node, emit: Emitter) -> Tensor:
     """The elements of the diagonals, and the padding where one is shorter than the longest."""
     matrices, (lower, upper, is_one) = node["input"], _band(node, emit)
@@ -75,14 +73,7 @@ def matrix_diag_part(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Reshape", parts, emit.op("Concat", batch, kept, longest, axis=0), allowzero=1)
 
 
-@handles("MatrixDiag", inputs=("diagonal",), to="Where", dtypes=_TYPES)
-@handles(
-    "MatrixDiagV2",
-    "MatrixDiagV3",
-    inputs=("diagonal", "k", "num_rows", "num_cols", "padding_value"),
-    to="Where",
-    dtypes=_TYPES,
-)
+@handles("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", to="Where", dtypes=_TYPES)
 def matrix_diag(node: Node, emit: Emitter) -> Tensor:
     """Matrices of the padding with these diagonals: square ones, unless a number of rows or columns is given."""
     diagonals, (lower, upper, is_one) = node["diagonal"], _band(node, emit)
@@ -102,8 +93,7 @@ def matrix_diag(node: Node, emit: Emitter) -> Tensor:
     return _with_diagonals(node, matrices, diagonals, emit)
 
 
-@handles("MatrixSetDiag", inputs=("input", "diagonal"), to="Where", dtypes=_TYPES)
-@handles("MatrixSetDiagV2", "MatrixSetDiagV3", inputs=("input", "diagonal", "k"), to="Where", dtypes=_TYPES)
+@handles("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", to="Where", dtypes=_TYPES)
 def matrix_set_diag(node: Node, emit: Emitter) -> Tensor:
     """The matrices with these diagonals in place of their own."""
     return _with_diagonals(node, node["input"], node["diagonal"], emit)

@@ -10,20 +10,20 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import one_hot as lowering
 
 
-@handles("Fill", inputs=("dims", "value"))
+@handles("Fill")
 def fill(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""
     return emit.domain_op("Fill", node.inputs)
 
 
-@handles("OneHot", inputs=("indices", "depth", "on_value", "off_value"), to="Equal", dtypes=("every type",))
+@handles("OneHot", to="Equal", dtypes=("every type",))
 def one_hot(node: Node, emit: Emitter) -> Tensor:
     """On at the index, off elsewhere; off everywhere if the index is negative or too large."""
     axis = int(node.attributes.get("axis", -1))
     return lowering.one_hot(emit, node["indices"], node["depth"], node["on_value"], node["off_value"], axis)
 
 
-@handles("ZerosLike", "OnesLike", inputs=("x",), to="Expand", dtypes=("every type",))
+@handles("ZerosLike", "OnesLike", to="Expand", dtypes=("every type",))
 def filled_like(node: Node, emit: Emitter) -> Tensor:
     """A constant in the shape of x; for strings, zero is the empty string."""
     x = node["x"]

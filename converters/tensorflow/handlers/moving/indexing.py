@@ -19,11 +19,10 @@ _ORDERED_AS: dict[int, int] = {
     **dict.fromkeys((TensorProto.BOOL, TensorProto.INT16, TensorProto.UINT16), TensorProto.INT32),
     TensorProto.UINT32: TensorProto.INT64,
 }
-_FIRST = np.iinfo(np.int64).min
 
 
-@handles("GatherV2", inputs=("params", "indices", "axis"), to="Gather", dtypes=_EVERY)
-@handles("Gather", inputs=("params", "indices"), to="Gather", dtypes=_EVERY, ignored=("validate_indices",))
+@handles("GatherV2", to="Gather", dtypes=_EVERY)
+@handles("Gather", to="Gather", dtypes=_EVERY, ignored=("validate_indices",))
 def gather(node: Node, emit: Emitter) -> Tensor:
     """Slices along an axis, by their numbers; in batches, each with indices of its own."""
     if node.op_type == "Gather":
@@ -32,7 +31,7 @@ def gather(node: Node, emit: Emitter) -> Tensor:
     return gathered(emit, node["params"], node["indices"], axis, batch)
 
 
-@handles("StridedSlice", inputs=("input", "begin", "end", "strides"), to="Slice", dtypes=_EVERY)
+@handles("StridedSlice", to="Slice", dtypes=_EVERY)
 def strided_slice(node: Node, emit: Emitter) -> Tensor:
     """Slices as Python writes them: `x[1:-1, ..., tf.newaxis, 0]`."""
     names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -40,7 +39,7 @@ def strided_slice(node: Node, emit: Emitter) -> Tensor:
     return slicing.strided_slice(emit, node["input"], node["begin"], node["end"], node["strides"], masks)
 
 
-@handles("Where", inputs=("input",), to="NonZero", dtypes=("all numbers", "bool"))
+@handles("Where", to="NonZero", dtypes=("all numbers", "bool"))
 def where(node: Node, emit: Emitter) -> Tensor:
     """The coordinates of the elements that are not 0, row by row."""
     x = node["input"]
@@ -53,28 +52,27 @@ def where(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Transpose", emit.op("NonZero", x), perm=[1, 0], shape=(None, x.rank))
 
 
-@handles("ReverseV2", inputs=("tensor", "axis"), to="Slice", dtypes=_EVERY)
+@handles("ReverseV2", to="Slice", dtypes=_EVERY)
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along axes."""
     return reordering.reversed_along(emit, node["tensor"], node["axis"].integers("axis"))
 
 
-@handles("Reverse", inputs=("tensor", "dims"), to="Slice", dtypes=_EVERY)
+@handles("Reverse", to="Slice", dtypes=_EVERY)
 def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along the axes that a vector of Booleans marks."""
     axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
     return reordering.reversed_along(emit, node["tensor"], axes)
 
 
-@handles("ReverseSequence", inputs=("input", "seq_lengths"), to="ReverseSequence", dtypes=_EVERY)
+@handles("ReverseSequence", to="ReverseSequence", dtypes=_EVERY)
 def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     """The first elements of each row from last to first, as many as the row's length says."""
     batch, time = (int(node.attributes[name]) for name in ("batch_dim", "seq_dim"))
     return reordering.reverse_sequence(emit, node["input"], node["seq_lengths"], batch=batch, time=time)
 
 
-@handles("Pad", inputs=("input", "paddings"), to="Pad", dtypes=("all numbers", "bool"))
-@handles("PadV2", inputs=("input", "paddings", "constant_values"), to="Pad", dtypes=("all numbers", "bool"))
+@handles("Pad", "PadV2", to="Pad", dtypes=("all numbers", "bool"))
 def pad(node: Node, emit: Emitter) -> Tensor:
     """The tensor with a border of a constant."""
     x = node["input"]
@@ -88,7 +86,7 @@ def pad(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Pad", x, pads, value)
 
 
-@handles("MirrorPad", inputs=("input", "paddings"), to="Pad", dtypes=_EVERY)
+@handles("MirrorPad", to="Pad", dtypes=_EVERY)
 def mirror_pad(node: Node, emit: Emitter) -> Tensor:
     """The tensor with a border that mirrors it, with its outermost elements or without."""
     x = node["input"]
@@ -115,20 +113,20 @@ def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:
     return x
 
 
-@handles("DynamicPartition", inputs=("data", "partitions"), to="Compress", dtypes=_EVERY)
+@handles("DynamicPartition", to="Compress", dtypes=_EVERY)
 def dynamic_partition(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The slices of each part, in their order."""
     count = int(node.attributes["num_partitions"])
     return partitioning.dynamic_partition(emit, node["data"], node["partitions"], count)
 
 
-@handles("DynamicStitch", "ParallelDynamicStitch", inputs=("indices*", "data*"), to="ScatterND", dtypes=_EVERY)
+@handles("DynamicStitch", "ParallelDynamicStitch", to="ScatterND", dtypes=_EVERY)
 def dynamic_stitch(node: Node, emit: Emitter) -> Tensor:
     """The slices of several tensors, each at its place; of those with one place, the last."""
     return partitioning.dynamic_stitch(emit, node.all("indices"), node.all("data"))
 
 
-@handles("ArgMax", "ArgMin", inputs=("input", "dimension"), to="ArgMax", dtypes=("all numbers",))
+@handles("ArgMax", "ArgMin", to="ArgMax", dtypes=("all numbers",))
 def arg_extreme(node: Node, emit: Emitter) -> Tensor:
     """The first place of the largest or smallest element along an axis."""
     axis = node["dimension"].integer("dimension")
@@ -137,14 +135,14 @@ def arg_extreme(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(emit.op(node.op_type, x, axis=axis, keepdims=0), node.dtypes[0])
 
 
-@handles("Cumsum", inputs=("x", "axis"), to="CumSum", dtypes=("all numbers",))
+@handles("Cumsum", to="CumSum", dtypes=("all numbers",))
 def cumulative_sum(node: Node, emit: Emitter) -> Tensor:
     """For each position, the sum of the elements up to it."""
     flags = {name: int(node.attributes[name]) for name in ("exclusive", "reverse")}
     return emit.op("CumSum", node["x"], emit.scalar(emit.int64(node["axis"])), **flags, shape=node["x"].shape)
 
 
-@handles("Range", inputs=("start", "limit", "delta"), to="Range", dtypes=("all numbers",))
+@handles("Range", to="Range", dtypes=("all numbers",))
 def number_range(node: Node, emit: Emitter) -> Tensor:
     """Numbers from a first one up to below a limit."""
     start, limit, delta = (emit.scalar(node[name]) for name in ("start", "limit", "delta"))
@@ -155,7 +153,7 @@ def number_range(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Range", start, limit, delta)
 
 
-@handles("LinSpace", inputs=("start", "stop", "num"), to="Range", dtypes=("float", "double", "float16", "bfloat16"))
+@handles("LinSpace", to="Range", dtypes=("float", "double", "float16", "bfloat16"))
 def linear_space(node: Node, emit: Emitter) -> Tensor:
     """So many numbers from one to another, at equal distances; the last is exact."""
     return ranges.linear_space(emit, node["start"], node["stop"], node["num"])

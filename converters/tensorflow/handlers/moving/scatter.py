@@ -17,13 +17,7 @@ _HALF_FLOATS = "half floats are summed as float32"
 _END = np.iinfo(np.int64).max
 
 
-@handles(
-    "ScatterNd",
-    inputs=("indices", "updates", "shape"),
-    to="UnsortedSegmentSum",
-    dtypes=(*_NUMBERS, "bool"),
-    differs=_HALF_FLOATS,
-)
+@handles("ScatterNd", to="UnsortedSegmentSum", dtypes=(*_NUMBERS, "bool"), differs=_HALF_FLOATS)
 def scatter_nd(node: Node, emit: Emitter) -> Tensor:
     """Zeros to which the updates are added at their positions."""
     updates = node["updates"]
@@ -36,10 +30,7 @@ def scatter_nd(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(scattered(emit, "add", shape, indices, rows), updates.dtype)
 
 
-_SCATTERED = ("tensor", "indices", "updates")
-
-
-@handles("TensorScatterUpdate", inputs=_SCATTERED, to="ScatterND", dtypes=("every type",))
+@handles("TensorScatterUpdate", to="ScatterND", dtypes=("every type",))
 def tensor_scatter_update(node: Node, emit: Emitter) -> Tensor:
     """The tensor with the updates in their places; of several for one place any, as TensorFlow says."""
     indices, updates = _kept(emit.shape_of(node["tensor"]), node["updates"], node, emit)
@@ -47,16 +38,9 @@ def tensor_scatter_update(node: Node, emit: Emitter) -> Tensor:
     return emit.op("ScatterND", node["tensor"], indices, updates)
 
 
-@handles(
-    "TensorScatterAdd",
-    "TensorScatterSub",
-    inputs=_SCATTERED,
-    to="UnsortedSegmentSum",
-    dtypes=_NUMBERS,
-    differs=_HALF_FLOATS,
-)
-@handles("TensorScatterMax", inputs=_SCATTERED, to="UnsortedSegmentMax", dtypes=_NUMBERS)
-@handles("TensorScatterMin", inputs=_SCATTERED, to="UnsortedSegmentMin", dtypes=_NUMBERS)
+@handles("TensorScatterAdd", "TensorScatterSub", to="UnsortedSegmentSum", dtypes=_NUMBERS, differs=_HALF_FLOATS)
+@handles("TensorScatterMax", to="UnsortedSegmentMax", dtypes=_NUMBERS)
+@handles("TensorScatterMin", to="UnsortedSegmentMin", dtypes=_NUMBERS)
 def tensor_scatter(node: Node, emit: Emitter) -> Tensor:
     """The tensor combined with the updates at their positions."""
     tensor = node["tensor"]
@@ -72,7 +56,7 @@ def tensor_scatter(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(scattered(emit, kind, shape, indices, updates, emit.cast(tensor, dtype)), tensor.dtype)
 
 
-@handles("GatherNd", inputs=("params", "indices"), to="GatherND", dtypes=("every type",))
+@handles("GatherNd", to="GatherND", dtypes=("every type",))
 def gather_nd(node: Node, emit: Emitter) -> Tensor:
     """The slices at the positions; zeros at those that are out of range, if these are ignored."""
     params, indices = node["params"], emit.cast(node["indices"], TensorProto.INT64)

@@ -18,8 +18,7 @@ from onnx_sparse.converters.writing.partitions import of_rowids
 _END = np.iinfo(np.int64).max
 
 
-@handles("Unique", "UniqueWithCounts", inputs=("x",), to="Unique", dtypes=("every type",))
-@handles("UniqueV2", "UniqueWithCountsV2", inputs=("x", "axis"), to="Unique", dtypes=("every type",))
+@handles("Unique", "UniqueWithCounts", "UniqueV2", "UniqueWithCountsV2", to="Unique", dtypes=("every type",))
 def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The different elements, or slices along an axis, in the order of their first occurrence."""
     x = node["x"]
@@ -31,7 +30,7 @@ def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return results if "Counts" in node.op_type else results[:2]
 
 
-@handles("ListDiff", inputs=("x", "y"), to="Unique", dtypes=("every type",))
+@handles("ListDiff", to="Unique", dtypes=("every type",))
 def list_difference(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The elements of x that y does not have, and their places in x."""
     x, y = node["x"], node["y"]
@@ -65,45 +64,25 @@ class _Sets:
     rank: int
 
 
-@handles(
-    "DenseToDenseSetOperation", inputs=("set1", "set2"), to="Unique", dtypes=_IN_SETS, ignored=("validate_indices",)
-)
+@handles("DenseToDenseSetOperation", to="Unique", dtypes=_IN_SETS, ignored=("validate_indices",))
 def dense_to_dense(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of two dense tensors."""
     return _combined(node, _rows(node["set1"], emit), _rows(node["set2"], emit), emit)
 
 
-@handles(
-    "DenseToSparseSetOperation",
-    inputs=("set1", *_SPARSE_2),
-    to="Unique",
-    dtypes=_IN_SETS,
-    ignored=("validate_indices",),
-)
+@handles("DenseToSparseSetOperation", to="Unique", dtypes=_IN_SETS, ignored=("validate_indices",))
 def dense_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of a dense and of a sparse tensor."""
     return _combined(node, _rows(node["set1"], emit), _entries(node, _SPARSE_2, emit), emit)
 
 
-@handles(
-    "SparseToSparseSetOperation",
-    inputs=(*_SPARSE_1, *_SPARSE_2),
-    to="Unique",
-    dtypes=_IN_SETS,
-    ignored=("validate_indices",),
-)
+@handles("SparseToSparseSetOperation", to="Unique", dtypes=_IN_SETS, ignored=("validate_indices",))
 def sparse_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A set operation on the rows of two sparse tensors."""
     return _combined(node, _entries(node, _SPARSE_1, emit), _entries(node, _SPARSE_2, emit), emit)
 
 
-@handles(
-    "SetSize",
-    inputs=("set_indices", "set_values", "set_shape"),
-    to="Unique",
-    dtypes=_IN_SETS,
-    ignored=("validate_indices",),
-)
+@handles("SetSize", to="Unique", dtypes=_IN_SETS, ignored=("validate_indices",))
 def set_size(node: Node, emit: Emitter) -> Tensor:
     """The number of different values in each row."""
     sets = _entries(node, ("set_indices", "set_values", "set_shape"), emit)

@@ -17,19 +17,19 @@ from onnx_sparse.converters.writing.lowering.reordering import rolled
 _EVERY = ("every type",)
 
 
-@handles("Shape", inputs=("input",), to="Shape", dtypes=_EVERY)
+@handles("Shape", to="Shape", dtypes=_EVERY)
 def shape(node: Node, emit: InferringEmitter) -> Tensor:
     """The sizes of the dimensions."""
     return emit.cast(emit.shape_of(node["input"]), node.dtypes[0])
 
 
-@handles("ShapeN", inputs=("input*",), to="Shape", dtypes=_EVERY)
+@handles("ShapeN", to="Shape", dtypes=_EVERY)
 def shape_n(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """The shapes of tensors."""
     return tuple(emit.cast(emit.shape_of(tensor), node.dtypes[0]) for tensor in node.all("input"))
 
 
-@handles("Size", inputs=("input",), to="Size", dtypes=_EVERY)
+@handles("Size", to="Size", dtypes=_EVERY)
 def size(node: Node, emit: InferringEmitter) -> Tensor:
     """The number of elements."""
     known = emit.shape_of(node["input"])
@@ -41,7 +41,7 @@ def size(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.cast(count, node.dtypes[0])
 
 
-@handles("Rank", inputs=("input",), to="Size", dtypes=_EVERY)
+@handles("Rank", to="Size", dtypes=_EVERY)
 def rank(node: Node, emit: InferringEmitter) -> Tensor:
     """The number of dimensions."""
     x = node["input"]
@@ -50,7 +50,7 @@ def rank(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.cast(emit.op("Size", emit.shape_of(x), shape=()), TensorProto.INT32)
 
 
-@handles("EnsureShape", inputs=("input",), to="Identity", dtypes=_EVERY, differs="the shape is not checked")
+@handles("EnsureShape", to="Identity", dtypes=_EVERY, differs="the shape is not checked")
 def ensure_shape(node: Node, emit: InferringEmitter) -> Tensor:
     """The same tensor, of which more is known."""
     x, known = node["input"], node.attributes["shape"]
@@ -63,13 +63,13 @@ def ensure_shape(node: Node, emit: InferringEmitter) -> Tensor:
     return same
 
 
-@handles("ExpandDims", inputs=("input", "dim"), to="Unsqueeze", dtypes=_EVERY)
+@handles("ExpandDims", to="Unsqueeze", dtypes=_EVERY)
 def expand_dims(node: Node, emit: InferringEmitter) -> Tensor:
     """A dimension of size 1 more."""
     return emit.op("Unsqueeze", node["input"], emit.vector(node["dim"]))
 
 
-@handles("Squeeze", inputs=("input",), to="Squeeze", dtypes=_EVERY)
+@handles("Squeeze", to="Squeeze", dtypes=_EVERY)
 def squeeze(node: Node, emit: InferringEmitter) -> Tensor:
     """Dimensions of size 1 fewer: the given ones, or all."""
     x, axes = node["input"], list(node.attributes["squeeze_dims"])
@@ -80,7 +80,7 @@ def squeeze(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.op("Squeeze", x, emit.constant(axes) if axes else None)
 
 
-@handles("Transpose", inputs=("x", "perm"), to="Transpose", dtypes=_EVERY)
+@handles("Transpose", to="Transpose", dtypes=_EVERY)
 def transpose(node: Node, emit: InferringEmitter) -> Tensor:
     """The dimensions in another order."""
     if node["perm"].value is None:
@@ -112,20 +112,19 @@ def _transposed(x: Tensor, perm: Tensor, emit: InferringEmitter) -> Tensor:
     return emit.op("Gather", flat, places, axis=0, shape=(None,) * rank)
 
 
-@handles("Tile", inputs=("input", "multiples"), to="Tile", dtypes=_EVERY)
+@handles("Tile", to="Tile", dtypes=_EVERY)
 def tile(node: Node, emit: InferringEmitter) -> Tensor:
     """The tensor repeated."""
     return emit.op("Tile", node["input"], emit.int64(node["multiples"]))
 
 
-@handles("BroadcastTo", inputs=("input", "shape"), to="Expand", dtypes=_EVERY)
+@handles("BroadcastTo", to="Expand", dtypes=_EVERY)
 def broadcast_to(node: Node, emit: InferringEmitter) -> Tensor:
     """The tensor in a larger shape."""
     return emit.op("Expand", node["input"], emit.int64(node["shape"]))
 
 
-@handles("ConcatV2", inputs=("values*", "axis"), to="Concat", dtypes=_EVERY)
-@handles("Concat", inputs=("concat_dim", "values*"), to="Concat", dtypes=_EVERY)
+@handles("ConcatV2", "Concat", to="Concat", dtypes=_EVERY)
 def concat(node: Node, emit: InferringEmitter) -> Tensor:
     """Tensors one after the other."""
     axis = node["axis" if node.op_type == "ConcatV2" else "concat_dim"].integer("the axis")
@@ -133,7 +132,7 @@ def concat(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.op("Concat", *values, axis=axis) if len(values) > 1 else values[0]
 
 
-@handles("Pack", inputs=("values*",), to="Concat", dtypes=_EVERY)
+@handles("Pack", to="Concat", dtypes=_EVERY)
 def pack(node: Node, emit: InferringEmitter) -> Tensor:
     """Tensors of one shape along a new dimension."""
     axis = emit.constant([node.attributes["axis"]])
@@ -141,7 +140,7 @@ def pack(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.op("Concat", *rows, axis=node.attributes["axis"]) if len(rows) > 1 else rows[0]
 
 
-@handles("Unpack", inputs=("value",), to="Split", dtypes=_EVERY)
+@handles("Unpack", to="Split", dtypes=_EVERY)
 def unpack(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """The slices along a dimension."""
     axis = emit.constant([node.attributes["axis"]])
@@ -149,13 +148,13 @@ def unpack(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     return tuple(emit.op("Squeeze", part, axis) for part in parts)
 
 
-@handles("Split", inputs=("split_dim", "value"), to="Split", dtypes=_EVERY)
+@handles("Split", to="Split", dtypes=_EVERY)
 def split(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Parts of equal size."""
     return slicing.split_equally(emit, node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes))
 
 
-@handles("SplitV", inputs=("value", "size_splits", "split_dim"), to="Split", dtypes=_EVERY)
+@handles("SplitV", to="Split", dtypes=_EVERY)
 def split_v(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Parts of given sizes, of which one may be -1: what is left."""
     value, axis, count = node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes)
@@ -165,7 +164,7 @@ def split_v(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     return slicing.split_by_sizes(emit, value, axis, node["size_splits"], count)
 
 
-@handles("UnravelIndex", inputs=("indices", "dims"), to="Mod", dtypes=("int32", "int64"),
+@handles("UnravelIndex", to="Mod", dtypes=("int32", "int64"),
          differs="an index beyond the dimensions is not an error; TensorFlow raises")  # fmt: skip
 def unravel_index(node: Node, emit: InferringEmitter) -> Tensor:
     """The coordinates of places in a tensor of given dimensions, a row for each dimension."""
@@ -178,7 +177,7 @@ def unravel_index(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.cast(emit.op("Mod", emit.op("Div", indices, steps), dims), node.dtypes[0])
 
 
-@handles("Reshape", inputs=("tensor", "shape"), to="Reshape", dtypes=("every type",))
+@handles("Reshape", to="Reshape", dtypes=("every type",))
 def reshape(node: Node, emit: InferringEmitter) -> Tensor:
     """By default, ONNX takes a 0 for a dimension to be copied; it may be the size of an empty batch."""
     target = node["shape"]
@@ -190,7 +189,7 @@ def reshape(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.op("Reshape", node["tensor"], emit.cast(target, TensorProto.INT64), allowzero=allowzero)
 
 
-@handles("Slice", inputs=("input", "begin", "size"), to="Slice", dtypes=("every type",))
+@handles("Slice", to="Slice", dtypes=("every type",))
 def slice_of_sizes(node: Node, emit: InferringEmitter) -> Tensor:
     """Elements from a position on, so many along each axis; -1 stands for all that are left."""
     return slicing.slice_of_sizes(emit, node["input"], node["begin"], node["size"])
@@ -198,7 +197,6 @@ def slice_of_sizes(node: Node, emit: InferringEmitter) -> Tensor:
 
 @handles(
     "BroadcastArgs",
-    inputs=("s0", "s1"),
     to="Where",
     dtypes=("int32", "int64"),
     differs="sizes that do not fit are an error only where the shape is used",
@@ -215,7 +213,7 @@ def broadcast_args(node: Node, emit: InferringEmitter) -> Tensor:
     return emit.op("Where", emit.op("Equal", first, one), second, first)
 
 
-@handles("Roll", inputs=("input", "shift", "axis"), to="Slice", dtypes=("every type",))
+@handles("Roll", to="Slice", dtypes=("every type",))
 def roll(node: Node, emit: InferringEmitter) -> Tensor:
     """Move elements along axes; those that leave at one end enter at the other."""
     axes = node["axis"].integers("axis")
@@ -224,7 +222,7 @@ def roll(node: Node, emit: InferringEmitter) -> Tensor:
     return rolled(emit, node["input"], shifts, axes)
 
 
-@handles("InvertPermutation", inputs=("x",), to="ScatterElements", dtypes=("int32", "int64"))
+@handles("InvertPermutation", to="ScatterElements", dtypes=("int32", "int64"))
 def invert_permutation(node: Node, emit: InferringEmitter) -> Tensor:
     """The position of each number."""
     numbers = emit.cast(node["x"], TensorProto.INT64)

@@ -23,16 +23,11 @@ from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_b
 from onnx_sparse.schemas.declaration import HALF_FLOATS
 
 _ORDER_NOTES = "floats are summed in the order of the entries; TensorFlow's order differs"
-_REDUCED = ("input_indices", "input_values", "input_shape", "reduction_axes")
-
 _Groups = Callable[[Tensor], dict[str, Tensor]]
-
-_BOTH = ("a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape")
 
 
 @handles(
     "SparseTensorDenseMatMul",
-    inputs=("a_indices", "a_values", "a_shape", "b"),
     to="UnsortedSegmentSum",
     differs="a product of floats is rounded before it is added; TensorFlow fuses the two",
 )
@@ -50,8 +45,8 @@ def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]
     return emit.domain_op("UnsortedSegmentSum", {"data": data, "segment_ids": ids, "num_segments": count})
 
 
-@handles("SparseReduceSum", inputs=_REDUCED, to="UnsortedSegmentSum", differs=_ORDER_NOTES)
-@handles("SparseReduceMax", inputs=_REDUCED, to="UnsortedSegmentMax", differs="NaN propagates")
+@handles("SparseReduceSum", to="UnsortedSegmentSum", differs=_ORDER_NOTES)
+@handles("SparseReduceMax", to="UnsortedSegmentMax", differs="NaN propagates")
 def sparse_reduce(node: Node, emit: Emitter) -> Tensor:
     """The values, reduced by their coordinates in the remaining dimensions; 0 where there are none."""
     shape, given = node["input_shape"], node["reduction_axes"].value
@@ -72,12 +67,7 @@ def sparse_reduce(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Reshape", reduced, sizes, allowzero=1)
 
 
-@handles(
-    "SparseSoftmax",
-    inputs=("sp_indices", "sp_values", "sp_shape"),
-    to="UnsortedSegmentSum",
-    dtypes=("float16", "bfloat16", "float", "double"),
-)
+@handles("SparseSoftmax", to="UnsortedSegmentSum", dtypes=("float16", "bfloat16", "float", "double"))
 def sparse_softmax(node: Node, emit: Emitter) -> Tensor:
     """The softmax of each row over its entries."""
     indices, shape, values = node["sp_indices"], node["sp_shape"], node["sp_values"]
@@ -93,7 +83,6 @@ def sparse_softmax(node: Node, emit: Emitter) -> Tensor:
     "SparseDenseCwiseMul",
     "SparseDenseCwiseDiv",
     "SparseDenseCwiseAdd",
-    inputs=("sp_indices", "sp_values", "sp_shape", "dense"),
     to="GatherND",
     dtypes=("float16", "bfloat16", "float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16"),
 )
@@ -137,7 +126,6 @@ def _zero(tensor: Tensor, emit: Emitter) -> Tensor:
 
 @handles(
     "SparseTensorDenseAdd",
-    inputs=("a_indices", "a_values", "a_shape", "b"),
     to="UnsortedSegmentSum",
     dtypes=("all numbers",),
     differs="half floats are summed as float32",
@@ -151,7 +139,7 @@ def sparse_tensor_dense_add(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(scattered(emit, "add", emit.shape_of(start), indices, values, start), dense.dtype)
 
 
-@handles("SparseAdd", inputs=(*_BOTH, "thresh"), to="UnsortedSegmentSum", differs="entries that are NaN are kept")
+@handles("SparseAdd", to="UnsortedSegmentSum", differs="entries that are NaN are kept")
 def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
     indices, sums, counts = _combined("Sum", node, [node["a_indices"], node["b_indices"]], emit)
@@ -165,8 +153,8 @@ def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return indices, sums, node["a_shape"]
 
 
-@handles("SparseSparseMaximum", inputs=_BOTH, to="UnsortedSegmentMax", differs="NaN propagates")
-@handles("SparseSparseMinimum", inputs=_BOTH, to="UnsortedSegmentMin", differs="NaN propagates")
+@handles("SparseSparseMaximum", to="UnsortedSegmentMax", differs="NaN propagates")
+@handles("SparseSparseMinimum", to="UnsortedSegmentMin", differs="NaN propagates")
 def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The larger or smaller of two entries with equal coordinates; a lone entry is compared with 0."""
     kind = node.op_type.removeprefix("SparseSparse")[:3]

@@ -19,38 +19,26 @@ _TYPED = "the element types are the counts' types"
 _DIFFERS = "negative values are not counted; TensorFlow raises"
 
 
-@handles("Bincount", inputs=("arr", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
+@handles("Bincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def bincount(node: Node, emit: Emitter) -> Tensor:
     """How often each value below `size` occurs, or the sum of its weights."""
     return _count(node, Rows(node["arr"]), emit)
 
 
-@handles("DenseBincount", inputs=("input", "size", "weights"), to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
+@handles("DenseBincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def dense_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of a vector, or of each row of a matrix."""
     return _count(node, rows_of_dense(node["input"], emit), emit)
 
 
-@handles(
-    "SparseBincount",
-    inputs=("indices", "values", "dense_shape", "size", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    differs=_NOTES,
-)
+@handles("SparseBincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def sparse_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of the entries of a sparse vector, or of each row of a sparse matrix."""
     rows = rows_of_sparse(node["indices"], node["values"], node["dense_shape"], emit)
     return _count(node, rows, emit)
 
 
-@handles(
-    "RaggedBincount",
-    inputs=("splits", "values", "size", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    differs=_NOTES,
-)
+@handles("RaggedBincount", to="UnsortedSegmentSum", dtypes=_COUNTED, differs=_NOTES)
 def ragged_bincount(node: Node, emit: Emitter) -> Tensor:
     """Bincount of each row."""
     return _count(node, rows_of_ragged(node["splits"], node["values"], emit), emit)
@@ -100,7 +88,7 @@ def weights_or_ones(weights: Tensor, values: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Reshape", taken, emit.shape_of(values), allowzero=1)
 
 
-@handles("Bucketize", inputs=("input",), to="Less", dtypes=_COUNTED)
+@handles("Bucketize", to="Less", dtypes=_COUNTED)
 def bucketize(node: Node, emit: Emitter) -> Tensor:
     """How many boundaries are less than or equal to each number; NaN is above all, as in TensorFlow's search."""
     boundaries = np.array(node.attributes.get("boundaries", ()), np.float32)
@@ -112,7 +100,7 @@ def bucketize(node: Node, emit: Emitter) -> Tensor:
     return count_below(emit, limits, numbers, or_equal=True, dtype=TensorProto.INT32)
 
 
-@handles("LowerBound", "UpperBound", inputs=("sorted_inputs", "values"), to="Less", dtypes=_COUNTED)
+@handles("LowerBound", "UpperBound", to="Less", dtypes=_COUNTED)
 def bound(node: Node, emit: Emitter) -> Tensor:
     """How many numbers in a sorted row are below each value of that row, or not above it; none is above NaN."""
     limits = emit.op("Unsqueeze", node["sorted_inputs"], emit.constant([1]))
@@ -120,40 +108,19 @@ def bound(node: Node, emit: Emitter) -> Tensor:
     return count_below(emit, limits, node["values"], or_equal=node.op_type == "UpperBound", dtype=dtype)
 
 
-@handles(
-    "DenseCountSparseOutput",
-    inputs=("values", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    notes=_TYPED,
-    differs=_DIFFERS,
-)
+@handles("DenseCountSparseOutput", to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_TYPED, differs=_DIFFERS)
 def dense_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a vector, or of each row of a matrix, with their counts."""
     return _counts(node, rows_of_dense(node["values"], emit), emit)
 
 
-@handles(
-    "SparseCountSparseOutput",
-    inputs=("indices", "values", "dense_shape", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    notes=_TYPED,
-    differs=_DIFFERS,
-)
+@handles("SparseCountSparseOutput", to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_TYPED, differs=_DIFFERS)
 def sparse_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of a sparse vector, or of each row of a sparse tensor, with their counts."""
     return _counts(node, rows_of_sparse(node["indices"], node["values"], node["dense_shape"], emit), emit)
 
 
-@handles(
-    "RaggedCountSparseOutput",
-    inputs=("splits", "values", "weights"),
-    to="UnsortedSegmentSum",
-    dtypes=_COUNTED,
-    notes=_TYPED,
-    differs=_DIFFERS,
-)
+@handles("RaggedCountSparseOutput", to="UnsortedSegmentSum", dtypes=_COUNTED, notes=_TYPED, differs=_DIFFERS)
 def ragged_count(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The distinct values of each row with their counts."""
     return _counts(node, rows_of_ragged(node["splits"], node["values"], emit), emit)

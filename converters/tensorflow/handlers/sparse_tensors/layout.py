@@ -20,7 +20,7 @@ from onnx_sparse.converters.writing.emitter import Emitter
 _ANYTHING = ("every type",)
 
 
-@handles("SparseReorder", inputs=("input_indices", "input_values", "input_shape"), to="TopK", dtypes=_ANYTHING)
+@handles("SparseReorder", to="TopK", dtypes=_ANYTHING)
 def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries in row-major order."""
     indices, shape = node["input_indices"], node["input_shape"]
@@ -29,13 +29,7 @@ def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return in_row_major_order(indices, values, shape, rank, emit)
 
 
-@handles(
-    "SparseToDense",
-    inputs=("sparse_indices", "output_shape", "sparse_values", "default_value"),
-    to="ScatterND",
-    dtypes=_ANYTHING,
-    ignored=("validate_indices",),
-)
+@handles("SparseToDense", to="ScatterND", dtypes=_ANYTHING, ignored=("validate_indices",))
 def sparse_to_dense(node: Node, emit: Emitter) -> Tensor:
     """The default everywhere, with the values scattered into it."""
     indices = emit.cast(node["sparse_indices"], TensorProto.INT64)
@@ -52,7 +46,7 @@ def sparse_to_dense(node: Node, emit: Emitter) -> Tensor:
     return emit.op("ScatterND", emit.op("Expand", default, shape), indices, values)
 
 
-@handles("SparseSlice", inputs=("indices", "values", "shape", "start", "size"), to="Compress", dtypes=_ANYTHING)
+@handles("SparseSlice", to="Compress", dtypes=_ANYTHING)
 def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries inside the slice, with coordinates from its start."""
     indices, start = node["indices"], node["start"]
@@ -70,7 +64,6 @@ def sparse_slice(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles(
     "SparseSplit",
-    inputs=("split_dim", "indices", "values", "shape"),
     to="Compress",
     dtypes=_ANYTHING,
     differs="a dimension smaller than the number of parts has empty parts; TensorFlow raises",
@@ -100,7 +93,7 @@ def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return tuple(result for kind in zip(*parts, strict=True) for result in kind)
 
 
-@handles("SparseConcat", inputs=("indices*", "values*", "shapes*"), to="Concat", dtypes=_ANYTHING)
+@handles("SparseConcat", to="Concat", dtypes=_ANYTHING)
 def sparse_concat(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of all tensors, shifted along the dimension, in row-major order."""
     indices, shapes = node.all("indices"), node.all("shapes")
@@ -120,27 +113,19 @@ def sparse_concat(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (*in_row_major_order(together, values, shape, rank, emit), shape)
 
 
-@handles(
-    "SparseFillEmptyRows",
-    inputs=("indices", "values", "dense_shape", "default_value"),
-    notes="attribute order is row_stable: TensorFlow sorts by row only",
-)
+@handles("SparseFillEmptyRows", notes="attribute order is row_stable: TensorFlow sorts by row only")
 def sparse_fill_empty_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """All four outputs, in TensorFlow's order of entries."""
     return emit.domain_op("SparseFillEmptyRows", node.inputs, {"order": "row_stable"})
 
 
-@handles(
-    "RaggedFillEmptyRows",
-    inputs=("value_rowids", "values", "nrows", "default_value"),
-    differs="with nrows = 0 the row ids have shape (0,); TensorFlow's have (0, 1)",
-)
+@handles("RaggedFillEmptyRows", differs="with nrows = 0 the row ids have shape (0,); TensorFlow's have (0, 1)")
 def ragged_fill_empty_rows(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""
     return emit.domain_op("RaggedFillEmptyRows", node.inputs)
 
 
-@handles("SparseReshape", inputs=("input_indices", "input_shape", "new_shape"))
+@handles("SparseReshape")
 def sparse_reshape(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator under the same names."""
     return emit.domain_op("SparseReshape", node.inputs)

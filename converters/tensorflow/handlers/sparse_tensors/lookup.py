@@ -23,7 +23,6 @@ _LISTS: dict[DType, tuple[str, str]] = {
 
 @handles(
     "LookupTableFindV2",
-    inputs=("table_handle", "keys", "default_value"),
     to="LabelEncoder",
     dtypes=("every type",),
     notes="keys are int32, int64 or string; a mutable table is read when the model is converted",

@@ -24,12 +24,7 @@ from onnx_sparse.schemas.declaration import FLOATS
 _ANYTHING = ("every type",)
 
 
-@handles(
-    "RaggedTensorToTensor",
-    inputs=("shape", "values", "default_value", "row_partition_tensors*"),
-    to="ScatterND",
-    dtypes=_ANYTHING,
-)
+@handles("RaggedTensorToTensor", to="ScatterND", dtypes=_ANYTHING)
 def ragged_tensor_to_tensor(node: Node, emit: Emitter) -> Tensor:
     """The default everywhere, overwritten with the values that are inside the shape."""
     values, given = node["values"], node["shape"]
@@ -77,7 +72,7 @@ def _of_kinds(kinds: list[str], tensors: list[Tensor], values: Tensor, emit: Emi
     return partitions
 
 
-@handles("RaggedTensorToSparse", inputs=("rt_nested_splits*", "rt_dense_values"), to="CumSum", dtypes=_ANYTHING)
+@handles("RaggedTensorToSparse", to="CumSum", dtypes=_ANYTHING)
 def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The coordinates of the values; the values themselves are unchanged."""
     values = node["rt_dense_values"]
@@ -88,12 +83,7 @@ def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return coordinates_of(partitions, emit), values, dense_shape_of(partitions, emit)
 
 
-@handles(
-    "RaggedGather",
-    inputs=("params_nested_splits*", "params_dense_values", "indices"),
-    to="Gather",
-    dtypes=_ANYTHING,
-)
+@handles("RaggedGather", to="Gather", dtypes=_ANYTHING)
 def ragged_gather(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Rows of a ragged tensor, which may be nested; each dimension of the indices but the last is one of the result."""
     indices, nested = emit.cast(node["indices"], TensorProto.INT64), node.all("params_nested_splits")
@@ -118,12 +108,7 @@ def ragged_gather(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (*(emit.cast(each, nested[0].dtype) for each in splits), values)
 
 
-@handles(
-    "RaggedRange",
-    inputs=("starts", "limits", "deltas"),
-    to="CumSum",
-    dtypes=("bfloat16", "float", "double", "int32", "int64"),
-)
+@handles("RaggedRange", to="CumSum", dtypes=("bfloat16", "float", "double", "int32", "int64"))
 def ragged_range(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """A row of numbers for each start, limit and step; a scalar serves all rows."""
     starts, limits, steps = (node[name] for name in ("starts", "limits", "deltas"))

@@ -10,20 +10,17 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import number_of_segments
 from onnx_sparse.schemas import OPS
 
-_SORTED = ("data", "segment_ids")
-_UNSORTED = ("data", "segment_ids", "num_segments")
 _NAN_NOTES = "NaN propagates; in TensorFlow that depends on its position in the segment"
-_INPUTS = ("data", "indices", "segment_ids")
 _IGNORED = ("sparse_gradient",)
 _SPARSE = {f"SparseSegment{kind}": f"EmbeddingSegments{kind}" for kind in ("Sum", "Mean", "SqrtN")}
 _SIZED = {f"{op_type}WithNumSegments": target for op_type, target in _SPARSE.items()}
 _SIZED_NOTES = "entries of segments >= num_segments are dropped; TensorFlow raises"
 
 
-@handles("SegmentSum", "SegmentMean", "SegmentProd", inputs=_SORTED)
-@handles("SegmentMax", "SegmentMin", inputs=_SORTED, differs=_NAN_NOTES)
-@handles("UnsortedSegmentSum", "UnsortedSegmentProd", inputs=_UNSORTED)
-@handles("UnsortedSegmentMax", "UnsortedSegmentMin", inputs=_UNSORTED, differs=_NAN_NOTES)
+@handles("SegmentSum", "SegmentMean", "SegmentProd")
+@handles("SegmentMax", "SegmentMin", differs=_NAN_NOTES)
+@handles("UnsortedSegmentSum", "UnsortedSegmentProd")
+@handles("UnsortedSegmentMax", "UnsortedSegmentMin", differs=_NAN_NOTES)
 def reduce_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The operator of the same name; the last id of a sorted one gives its number of segments."""
     ids = node["segment_ids"]
@@ -34,8 +31,8 @@ def reduce_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op(node.op_type, {**node.inputs, "segment_ids": wide}, attributes)
 
 
-@handles(*_SPARSE, inputs=_INPUTS, to=_SPARSE, ignored=_IGNORED)
-@handles(*_SIZED, inputs=(*_INPUTS, "num_segments"), to=_SIZED, differs=_SIZED_NOTES, ignored=_IGNORED)
+@handles(*_SPARSE, to=_SPARSE, ignored=_IGNORED)
+@handles(*_SIZED, to=_SIZED, differs=_SIZED_NOTES, ignored=_IGNORED)
 def reduce_rows_by_segment(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Rows that are looked up, unweighted; empty segments are 0."""
     names = [name for name in ("indices", "segment_ids", "num_segments") if name in node.inputs]

@@ -16,7 +16,6 @@ from onnx_sparse.schemas.declaration import dtype_name
 
 @handles(
     "DecodeCSV",
-    inputs=("records", "record_defaults*"),
     dtypes=tuple(map(dtype_name, FIELD_TYPES)),
     notes="errors number the columns of a record, not the outputs",
 )

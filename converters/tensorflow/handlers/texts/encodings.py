@@ -14,26 +14,26 @@ from onnx_sparse.schemas.declaration import dtype_name
 _RAW_TYPES = tuple(map(dtype_name, OPS["DecodeRaw"].types["T"]))
 
 
-@handles("DecodeBase64", inputs=("input",), dtypes=("string",))
+@handles("DecodeBase64", dtypes=("string",))
 def decode_base64(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator."""
     return emit.domain_op("DecodeBase64", {"input": node["input"]})
 
 
-@handles("EncodeBase64", inputs=("input",), dtypes=("string",))
+@handles("EncodeBase64", dtypes=("string",))
 def encode_base64(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator."""
     padding = "EQUALS" if node.attributes["pad"] else "NONE"
     return emit.domain_op("EncodeBase64", {"input": node["input"]}, {"padding": padding})
 
 
-@handles("DecodeRaw", inputs=("bytes",), dtypes=_RAW_TYPES)
+@handles("DecodeRaw", dtypes=_RAW_TYPES)
 def decode_raw(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator; the type is that of an input."""
     return _numbers(node, node["bytes"], emit.constant(-1), emit)
 
 
-@handles("DecodePaddedRaw", inputs=("input_bytes", "fixed_length"), to="DecodeRaw", dtypes=_RAW_TYPES)
+@handles("DecodePaddedRaw", to="DecodeRaw", dtypes=_RAW_TYPES)
 def decode_padded_raw(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same with a length, which must be positive: in ONNX, -1 has another meaning."""
     length = emit.cast(emit.scalar(node["fixed_length"]), TensorProto.INT64)
@@ -51,7 +51,6 @@ def _numbers(node: Node, strings: Tensor, length: Tensor, emit: Emitter) -> tupl
 
 @handles(
     "DecodeCompressed",
-    inputs=("bytes",),
     dtypes=("string",),
     notes="data that end too soon are an error, where TensorFlow returns what there is; ZSTD is refused",
 )
@@ -65,7 +64,7 @@ def decode_compressed(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op("DecodeCompressed", {"input": node["bytes"]}, {"compression": compression})
 
 
-@handles("ParseTensor", inputs=("serialized",), dtypes=tuple(map(dtype_name, OPS["ParseTensor"].types["T"])))
+@handles("ParseTensor", dtypes=tuple(map(dtype_name, OPS["ParseTensor"].types["T"])))
 def parse_tensor(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator; the type is that of an input."""
     dtype = node.dtypes[0]

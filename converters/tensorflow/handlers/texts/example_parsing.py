@@ -81,13 +81,7 @@ def parse_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _parsed(serialized, features, emit)
 
 
-@handles(
-    "ParseExampleV2",
-    inputs=("serialized", "names", "sparse_keys", "dense_keys", "ragged_keys", "dense_defaults*"),
-    to="ParseExample",
-    dtypes=_TYPES,
-    notes=NAMES_NOTE,
-)
+@handles("ParseExampleV2", to="ParseExample", dtypes=_TYPES, notes=NAMES_NOTE)
 def parse_example_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are vectors; there are ragged features, too, and `serialized` may be a scalar."""
     sparse, dense, ragged = (keys_of(node[f"{kind}_keys"], f"{kind}_keys") for kind in ("sparse", "dense", "ragged"))
@@ -100,7 +94,7 @@ def parse_example_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _parsed(with_names(node["serialized"], node["names"], emit), features, emit)
 
 
-@handles("ParseSingleExample", inputs=("serialized", "dense_defaults*"), to="ParseExample", dtypes=_TYPES)
+@handles("ParseSingleExample", to="ParseExample", dtypes=_TYPES)
 def parse_single_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are attributes."""
     features: list[_Feature] = [

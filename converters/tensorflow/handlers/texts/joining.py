@@ -18,7 +18,7 @@ _STRING = TensorProto.STRING
 _OPSET_20 = "the model has opset 20"
 
 
-@handles("StringJoin", inputs=("inputs*",), to="StringConcat", dtypes=("string",), notes=_OPSET_20)
+@handles("StringJoin", to="StringConcat", dtypes=("string",), notes=_OPSET_20)
 def string_join(node: Node, emit: Emitter) -> Tensor:
     """The inputs, which may be scalars, with the separator between them."""
     joined, *others = node.all("inputs")
@@ -30,7 +30,6 @@ def string_join(node: Node, emit: Emitter) -> Tensor:
 
 @handles(
     "StringFormat",
-    inputs=("inputs*",),
     to="SummarizeTensor",
     dtypes=tuple(map(dtype_name, OPS["SummarizeTensor"].types["T"])),
     notes=_OPSET_20,
@@ -52,7 +51,7 @@ def string_format(node: Node, emit: Emitter) -> Tensor:
     return concatenated(*texts, emit=emit)
 
 
-@handles("ReduceJoin", inputs=("inputs", "reduction_indices"), to="RaggedReduceJoin", dtypes=("string",))
+@handles("ReduceJoin", to="RaggedReduceJoin", dtypes=("string",))
 def reduce_join(node: Node, emit: Emitter) -> Tensor:
     """Joins along axes; of several, the first varies fastest."""
     words, given = node["inputs"], node["reduction_indices"]
@@ -87,13 +86,7 @@ def reduce_join(node: Node, emit: Emitter) -> Tensor:
     return emit.op("Reshape", joined, shape, allowzero=1)
 
 
-@handles(
-    "UnsortedSegmentJoin",
-    inputs=("inputs", "segment_ids", "num_segments"),
-    to="RaggedReduceJoin",
-    dtypes=("string",),
-    notes="ids must not be negative",
-)
+@handles("UnsortedSegmentJoin", to="RaggedReduceJoin", dtypes=("string",), notes="ids must not be negative")
 def unsorted_segment_join(node: Node, emit: Emitter) -> Tensor:
     """Joins the strings of each id, in their order; TensorFlow drops empty ones at the beginning, with separators."""
     words, ids = node["inputs"], emit.cast(node["segment_ids"], TensorProto.INT64)

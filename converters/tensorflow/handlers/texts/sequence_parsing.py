@@ -98,14 +98,7 @@ class _Dense(_Feature):
 _COUNTS = ("Ncontext_sparse", "Ncontext_dense", "Nfeature_list_sparse", "Nfeature_list_dense")
 
 
-@handles(
-    "ParseSequenceExample",
-    inputs=("serialized", "debug_name", "context_dense_defaults*"),
-    to="ParseSequenceExample",
-    dtypes=_TYPES,
-    notes=NAMES_NOTE,
-    ignored=_COUNTS,
-)
+@handles("ParseSequenceExample", to="ParseSequenceExample", dtypes=_TYPES, notes=NAMES_NOTE, ignored=_COUNTS)
 def parse_sequence_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are attributes."""
     keys = [node.attributes[f"{part}_keys"] for part in _PARTS]
@@ -114,18 +107,7 @@ def parse_sequence_example(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _parsed(node["serialized"], node["debug_name"], features, emit)
 
 
-@handles(
-    "ParseSequenceExampleV2",
-    inputs=(
-        *("serialized", "debug_name", "context_sparse_keys", "context_dense_keys", "context_ragged_keys"),
-        *("feature_list_sparse_keys", "feature_list_dense_keys", "feature_list_ragged_keys"),
-        *("feature_list_dense_missing_assumed_empty", "context_dense_defaults*"),
-    ),
-    to="ParseSequenceExample",
-    dtypes=_TYPES,
-    notes=NAMES_NOTE,
-    ignored=_COUNTS,
-)
+@handles("ParseSequenceExampleV2", to="ParseSequenceExample", dtypes=_TYPES, notes=NAMES_NOTE, ignored=_COUNTS)
 def parse_sequence_example_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The keys are vectors; there are ragged features, too, and `serialized` may be a scalar."""
     keys = [keys_of(node[f"{part}_keys"], f"{part}_keys") for part in _PARTS]

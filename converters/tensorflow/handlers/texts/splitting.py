@@ -27,7 +27,7 @@ _DIGITS = "[+-]?[0-9]+"
 _FLOAT = "[+-]?(?:(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)"
 
 
-@handles("StringSplitV2", inputs=("input", "sep"), to="RaggedStringSplit", dtypes=("string",))
+@handles("StringSplitV2", to="RaggedStringSplit", dtypes=("string",))
 def string_split_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The pieces and their coordinates."""
     limit = emit.constant(node.attributes.get("maxsplit", -1))
@@ -35,7 +35,7 @@ def string_split_v2(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _sparse(values, splits, emit)
 
 
-@handles("StringSplit", inputs=("input", "delimiter"), to="RaggedStringSplit", dtypes=("string",))
+@handles("StringSplit", to="RaggedStringSplit", dtypes=("string",))
 def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Splits at each byte of the delimiter; empty pieces are left out afterwards."""
     delimiters, skips_empty = (
@@ -60,7 +60,7 @@ def string_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return _sparse(values, splits, emit)
 
 
-@handles("StringNGrams", inputs=("data", "data_splits"), dtypes=("string",))
+@handles("StringNGrams", dtypes=("string",))
 def string_n_grams(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator; the attributes are inputs."""
     attributes = node.attributes
@@ -78,13 +78,8 @@ def string_n_grams(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return ngrams, emit.cast(splits, node["data_splits"].dtype)
 
 
-@handles("StaticRegexReplace", inputs=("input",), to="RegexReplace", dtypes=("string",), notes=_PATTERNS)
-@handles(
-    "RegexReplace",
-    inputs=("input", "pattern", "rewrite"),
-    dtypes=("string",),
-    notes=_PATTERNS,
-)
+@handles("StaticRegexReplace", to="RegexReplace", dtypes=("string",), notes=_PATTERNS)
+@handles("RegexReplace", dtypes=("string",), notes=_PATTERNS)
 def regex_replace(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Matches are replaced; classes of characters and literal texts by faster operators than programs."""
     words, once = node["input"], not node.attributes.get("replace_global", 1)
@@ -120,8 +115,8 @@ def regex_replace(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (emit.op("Reshape", joined, emit.shape_of(words), allowzero=1),)
 
 
-@handles("StaticRegexFullMatch", inputs=("input",), to="RegexFullMatch", dtypes=("string",), notes=_OPSET_20)
-@handles("RegexFullMatch", inputs=("input", "pattern"), dtypes=("string",), notes=_OPSET_20)
+@handles("StaticRegexFullMatch", to="RegexFullMatch", dtypes=("string",), notes=_OPSET_20)
+@handles("RegexFullMatch", dtypes=("string",), notes=_OPSET_20)
 def regex_full_match(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator, of the same library (RE2)."""
     pattern = (
@@ -134,7 +129,6 @@ def regex_full_match(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles(
     "StringToNumber",
-    inputs=("string_tensor",),
     to="Cast",
     dtypes=("string",),
     notes=_OPSET_20,
@@ -155,13 +149,13 @@ def string_to_number(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(words, dtype)
 
 
-@handles("StringLength", inputs=("input",), dtypes=("string",))
+@handles("StringLength", dtypes=("string",))
 def string_length(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator."""
     return emit.domain_op("StringLength", {"input": node["input"]}, _unit(node))
 
 
-@handles("Substr", inputs=("input", "pos", "len"), dtypes=("string",))
+@handles("Substr", dtypes=("string",))
 def substr(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator; positions and lengths get the shape of the strings."""
     words = node["input"]
@@ -174,13 +168,13 @@ def substr(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op("Substr", {"input": words, **places}, _unit(node))
 
 
-@handles("StringStrip", inputs=("input",), dtypes=("string",))
+@handles("StringStrip", dtypes=("string",))
 def string_strip(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator."""
     return emit.domain_op("StringStrip", {"input": node["input"]})
 
 
-@handles("UnicodeDecode", "UnicodeDecodeWithOffsets", inputs=("input",), to="UnicodeDecode", dtypes=("string",))
+@handles("UnicodeDecode", "UnicodeDecodeWithOffsets", to="UnicodeDecode", dtypes=("string",))
 def unicode_decode(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator, of UTF-8."""
     if node.attributes.get("replace_control_characters", 0):
@@ -193,7 +187,7 @@ def unicode_decode(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return (splits, characters, starts)[: len(node.dtypes)]
 
 
-@handles("UnicodeEncode", inputs=("input_values", "input_splits"), dtypes=("int32",))
+@handles("UnicodeEncode", dtypes=("int32",))
 def unicode_encode(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator, to UTF-8."""
     given = {

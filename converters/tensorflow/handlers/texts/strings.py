@@ -13,14 +13,14 @@ from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, dtype_name
 _FILLS = {"": "NONE", " ": "SPACE", "+": "PLUS", "-": "MINUS", "0": "ZERO", "#": "HASH"}
 
 
-@handles("StringToHashBucketFast", inputs=("input",), dtypes=("string",))
+@handles("StringToHashBucketFast", dtypes=("string",))
 def string_to_hash_bucket_fast(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator; the number of buckets is an input."""
     buckets = emit.constant(node.attributes["num_buckets"])
     return emit.domain_op("StringToHashBucketFast", {"input": node["input"], "num_buckets": buckets})
 
 
-@handles("StringToHashBucketStrong", inputs=("input",), dtypes=("string",))
+@handles("StringToHashBucketStrong", dtypes=("string",))
 def string_to_hash_bucket_strong(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator; the number of buckets and the key are inputs."""
     buckets = emit.constant(node.attributes["num_buckets"])
@@ -31,7 +31,6 @@ def string_to_hash_bucket_strong(node: Node, emit: Emitter) -> tuple[Tensor, ...
 
 @handles(
     "AsString",
-    inputs=("input",),
     dtypes=(*map(dtype_name, (*NUMBERS, TensorProto.BOOL)),),
     notes="integers that are not padded become Cast, and booleans Where (standard)",
 )
@@ -52,7 +51,7 @@ def as_string(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return emit.domain_op("AsString", inputs, {"notation": notation, "fill": _FILLS[fill]})
 
 
-@handles("StringLower", "StringUpper", inputs=("input",), to="StringCase", dtypes=("string",))
+@handles("StringLower", "StringUpper", to="StringCase", dtypes=("string",))
 def change_case(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Change the case of ASCII letters, as TensorFlow does without an encoding."""
     if node.attributes.get("encoding"):

@@ -29,7 +29,6 @@ declare(
 
 @handles(
     "RegexSplitWithOffsets",
-    inputs=("input", "delim_regex_pattern", "keep_delim_regex_pattern"),
     to="RegexSplit",
     dtypes=("string",),
     notes="the patterns are constants; delimiters that match the empty text are refused",
@@ -50,7 +49,6 @@ def regex_split_with_offsets(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles(
     "TFText>WhitespaceTokenizeWithOffsetsV2",
-    inputs=("input_values", "input_config"),
     to="RegexSplit",
     dtypes=("string",),
     notes="the configuration is a constant",

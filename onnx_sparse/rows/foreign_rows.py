@@ -1,0 +1,162 @@
+"""Rows as other libraries hold them, as columns by name and as what `columns.rows_of` and `columns.typed` read.
+
+No library is imported for its rows: each is known by the protocol that it implements (a mapping, the Arrow PyCapsule
+interface, `__array__`, DLPack) or by its own accessors (nested, jagged and sparse tensors of torch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+#: What is read as it is.
+_OWN = (list, tuple, str, bytes, int, float, bool, type(None), np.ndarray, np.generic)
+_CAPSULES = ("__arrow_c_stream__", "__arrow_c_array__")
+#: What libraries raise for an array that cannot be read: on a device, without storage, of a type of their own.
+_UNREADABLE = (TypeError, ValueError, RuntimeError, NotImplementedError, BufferError)
+
+
+@dataclass(frozen=True)
+class SparseParts:
+    """The parts of a sparse tensor, as TensorFlow names them."""
+
+    indices: Array
+    values: Any
+    dense_shape: Sequence[int]
+
+
+def columns_of(rows: Any) -> Mapping[str, Any]:
+    """Rows of all features as columns by name.
+
+    Args:
+        rows: A mapping of columns; a data frame or table (pandas, or anything with the Arrow PyCapsule interface); a
+            numpy array with named fields; or a list of records, which are mappings.
+
+    Raises:
+        TypeError: It is none of these.
+        ValueError: A record lacks a name that the first one has, or has another one.
+    """
+    if isinstance(rows, Mapping):
+        return rows
+    if (table := table_of(rows)) is not None:
+        return dict(zip(table.schema.names, table.columns, strict=True))
+    if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):
+        return {str(name): rows[name] for name in rows.columns}
+    if isinstance(rows, np.ndarray) and rows.dtype.names:
+        return {name: rows[name] for name in rows.dtype.names}
+    if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
+        names = rows[0].keys()
+        for number, row in enumerate(rows):
+            if differing := sorted(map(str, row.keys() ^ names)):
+                state = "is missing" if differing[0] in names else "is not in record 0"
+                raise ValueError(f"record {number}: {differing[0]!r} {state}")
+        return {name: [row[name] for row in rows] for name in names}
+    raise TypeError(f"expected columns by feature, a table or a list of records, got {described(rows)}")
+
+
+def table_of(rows: Any) -> Any:
+    """A table with the Arrow PyCapsule interface as pyarrow's own; None for others, or without pyarrow.
+
+    pandas is read by its own columns: Arrow would take its NaN for missing values.
+    """
+    if _library(rows) == "pyarrow" and hasattr(rows, "schema") and hasattr(rows, "columns"):
+        return rows
+    if _library(rows) == "pandas" or not any(hasattr(rows, capsule) for capsule in _CAPSULES):
+        return None
+    try:
+        import pyarrow as pa
+
+        return pa.table(rows)
+    except (ImportError, *_UNREADABLE):
+        return None
+
+
+def plain_column(where: str, column: Any) -> Any:
+    """A column, a row or a value as a list, a numpy or Arrow array, a sparse or ragged tensor, or as it was.
+
+    Args:
+        where: What an error begins with.
+        column: Anything. Of torch's tensors, nested and jagged ones are lists of their rows; bfloat16 is float32, which
+            holds all its values.
+
+    Raises:
+        ValueError: A library cannot hand its array over.
+    """
+    library = _library(column)
+    if isinstance(column, _OWN) or library in ("pyarrow", "scipy") or hasattr(column, "nested_row_splits"):
+        return column
+    try:
+        if library == "torch":
+            return _of_torch(column)
+        if callable(getattr(column, "offsets", None)) and callable(getattr(column, "values", None)):  # torchrec
+            ends = plain_column(where, column.offsets())
+            return np.split(plain_column(where, column.values()), ends[1:-1])
+        if all(hasattr(column, part) for part in ("indices", "values", "dense_shape")):
+            parts = (plain_column(where, getattr(column, part)) for part in ("indices", "values", "dense_shape"))
+            return SparseParts(*parts)
+        if library != "pandas" and any(hasattr(column, capsule) for capsule in _CAPSULES):
+            return _of_capsule(column)
+        if hasattr(column, "__array__"):
+            return np.asarray(column)
+        if hasattr(column, "__dlpack__"):
+            return np.from_dlpack(column)
+    except _UNREADABLE as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{where}: cannot read {described(column)}: {reason}") from None
+    return column
+
+
+def plain_parts(where: str, parts: Sequence[Any]) -> Sequence[Any]:
+    """The rows of a list, or its values, each as `plain_column`; the list itself if there is nothing to do."""
+    if all(issubclass(kind, _OWN) for kind in {*map(type, parts)}):
+        return parts
+    return [_without_arrow(plain_column(f"{where}, row {number}", part)) for number, part in enumerate(parts)]
+
+
+def _without_arrow(part: Any) -> Any:
+    if _library(part) != "pyarrow":
+        return part
+    return part.to_pylist() if hasattr(part, "to_pylist") else part.as_py()
+
+
+def described(value: Any) -> str:
+    """A value in an error: its type where its text has many lines or letters."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+def _library(value: Any) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def _of_torch(tensor: Any) -> Any:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        return tensor
+    tensor = tensor.detach().cpu()
+    if tensor.is_nested:
+        return [_of_torch(row) for row in tensor.unbind()]
+    if tensor.layout is not torch.strided:
+        coordinates = tensor.to_sparse_coo()
+        unique = coordinates.coalesce()
+        if unique._nnz() < coordinates._nnz():
+            raise ValueError("it has several values at one coordinate")
+        return SparseParts(_of_torch(unique.indices().T), _of_torch(unique.values()), [*unique.shape])
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        tensor = tensor.float()
+    return tensor.resolve_conj().resolve_neg().numpy()
+
+
+def _of_capsule(column: Any) -> Any:
+    """An Arrow array, where there is pyarrow; else what the library itself makes of it."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return column.to_list() if hasattr(column, "to_list") else np.asarray(column)
+    return pa.chunked_array(column) if hasattr(column, _CAPSULES[0]) else pa.array(column)

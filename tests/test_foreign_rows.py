@@ -1,0 +1,212 @@
+"""Rows of other libraries give a model the inputs that nested lists give it, whatever holds them; drawn rows."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import onnx_sparse
+
+MODEL = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+g (int64[k, 2] i, int64[k] v, int64[2] s, float[m] w, int64[r] splits, int32[n] age)
+  => (int64[k] y, int32[n] ages) { y = Identity(v) ages = Identity(age) }""")
+MAPPING = {
+    "items": {"indices": "i", "values": "v", "dense_shape": "s"},
+    "weights": {"values": "w", "row_splits": "splits"},
+}
+FEATURES = onnx_sparse.features(MODEL, MAPPING)
+Rows = list[list[Any]]
+
+
+def library(name: str) -> Any:
+    return pytest.importorskip(name, exc_type=ImportError)
+
+
+def drawn(seed: int) -> dict[str, Any]:
+    """Columns of equally many rows, some of which are empty."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(0, 7))
+    sizes = random.integers(0, 4, (2, count)) * random.integers(0, 2, (2, count))
+    return {
+        "items": [random.integers(1, 50, size).tolist() for size in sizes[0]],
+        "weights": [(random.integers(-8, 8, size) / 4).tolist() for size in sizes[1]],
+        "age": random.integers(0, 99, count).tolist(),
+    }
+
+
+def same(got: dict[str, Any], columns: dict[str, Any]) -> None:
+    for name, expected in FEATURES.feeds(columns).items():
+        assert (got[name].dtype, got[name].tolist()) == (expected.dtype, expected.tolist()), name
+
+
+def each(make: Callable[[Any], Any]) -> Callable[[Rows], Any]:
+    return lambda rows: [make(row) for row in rows]
+
+
+def torch_rows(form: str) -> Callable[[Rows], Any]:
+    def make(rows: Rows) -> Any:
+        torch = library("torch")
+        dtype = torch.int64 if all(isinstance(value, int) for row in rows for value in row) else torch.float32
+        parts = [torch.tensor(row, dtype=dtype, requires_grad=dtype.is_floating_point) for row in rows]
+        if form == "bfloat16":
+            return [part.bfloat16() if dtype.is_floating_point else part for part in parts]
+        if form == "list" or not parts:
+            return parts
+        if form == "torchrec":
+            ends = torch.tensor([0, *np.cumsum([len(row) for row in rows])])
+            return SimpleNamespace(values=lambda: torch.cat(parts), offsets=lambda: ends)
+        return torch.nested.nested_tensor(parts, layout=getattr(torch, form))
+
+    return make
+
+
+def tensorflow_rows(form: str) -> Callable[[Rows], Any]:
+    def make(rows: Rows) -> Any:
+        tf = library("tensorflow")
+        dtype = tf.int64 if all(isinstance(value, int) for row in rows for value in row) else tf.float32
+        if form == "eager":
+            return [tf.constant(row, dtype) for row in rows]
+        return tf.ragged.constant(rows, dtype, ragged_rank=1)
+
+    return make
+
+
+#: How libraries hold a column of lists.
+COLUMNS: dict[str, Callable[[Rows], Any]] = {
+    "arrays without types": each(np.array),  # an empty one is float64 to numpy
+    "tuples": lambda rows: tuple(map(tuple, rows)),
+    "scalars": lambda rows: [[np.asarray(value) for value in row] for row in rows],
+    "polars": lambda rows: library("polars").Series(rows),
+    "polars rows": lambda rows: list(map(library("polars").Series, rows)),
+    "pandas": lambda rows: library("pandas").Series(rows, dtype=object),
+    "pandas rows": lambda rows: list(map(library("pandas").Series, rows)),
+    "Arrow rows": lambda rows: list(map(library("pyarrow").array, rows)),
+    "DLPack": each(lambda row: Exported(np.array(row))),
+    "torch": torch_rows("list"),
+    "torch bfloat16": torch_rows("bfloat16"),
+    "torch nested": torch_rows("strided"),
+    "torch jagged": torch_rows("jagged"),
+    "torchrec": torch_rows("torchrec"),
+    "TensorFlow eager": tensorflow_rows("eager"),
+    "TensorFlow ragged": tensorflow_rows("ragged"),
+}
+
+
+class Exported:
+    """An array that has DLPack's interface and no other."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_columns_of_lists(kind):
+    for seed in range(8):
+        columns = drawn(seed)
+        lists = {name: COLUMNS[kind](columns[name]) for name in ("items", "weights")}
+        same(FEATURES.feeds(columns | lists), columns)
+
+
+#: How libraries hold all columns.
+TABLES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "records": lambda columns: [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+    "pandas": lambda columns: library("pandas").DataFrame(columns),
+    "polars": lambda columns: library("polars").DataFrame(columns),
+    "Arrow": lambda columns: library("pyarrow").table(columns),
+    "Arrow batch": lambda columns: library("pyarrow").RecordBatch.from_pydict(columns),
+    "capsule": lambda columns: SimpleNamespace(__arrow_c_stream__=library("pyarrow").table(columns).__arrow_c_stream__),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables(kind):
+    for seed in range(8):
+        columns = drawn(seed)
+        if columns["age"]:  # records without rows have no names
+            same(FEATURES.feeds(TABLES[kind](columns)), columns)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.skipif(not importlib.util.find_spec("pyarrow"), reason="pyarrow is not installed")
+def test_scorers_take_tables(kind):
+    scorer = onnx_sparse.arrow.Scorer(MODEL, mapping=MAPPING, outputs=["ages"], keep=["age"], check_rows=False)
+    columns = drawn(4)
+    scored = scorer(TABLES[kind](columns))
+    assert scored.to_pydict() == {"age": columns["age"], "ages": columns["age"]}
+
+
+def test_sparse_tensors():
+    """Their coordinates stay, in a sparse feature; a ragged one has their rows."""
+    torch, tf = library("torch"), library("tensorflow")
+    dense = torch.tensor([[0.0, 5, 7], [0, 0, 0], [3, 0, 0]])
+    rows = [[5.0, 7.0], [], [3.0]]
+    sparse = dense.to(torch.int64).to_sparse()
+    for tensor in (
+        sparse,
+        sparse.to_sparse_csr(),
+        sparse.to_sparse_csc(),
+        tf.sparse.from_dense(dense.numpy().astype(int)),
+    ):
+        made = FEATURES.feeds({"items": tensor, "weights": rows, "age": [1, 2, 3]})
+        assert made["i"].tolist() == [[0, 1], [0, 2], [2, 0]]
+        assert made["s"].tolist() == [3, 3]
+    for tensor in (dense.to_sparse(), dense.to_sparse_csr(), tf.sparse.from_dense(dense.numpy())):
+        same(
+            FEATURES.feeds({"items": [[], [], []], "weights": tensor, "age": [1, 2, 3]}),
+            {"items": [[], [], []], "weights": rows, "age": [1, 2, 3]},
+        )
+    twice = torch.sparse_coo_tensor([[0, 0], [1, 1]], [5, 7], (3, 3))
+    with pytest.raises(ValueError, match=r"feature 'items': cannot read .*: it has several values at one coordinate"):
+        FEATURES.feeds({"items": twice, "weights": rows, "age": [1, 2, 3]})
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (
+            {"items": [np.array([1]), np.array([2.5])]},
+            "feature 'items', row 1, position 0: 2.5 does not fit into int64",
+        ),
+        (
+            {"items": [np.array([1]), np.array([True])]},
+            "feature 'items', row 1, position 0: True does not fit into int64",
+        ),
+        ({"items": [[1], np.array(3)]}, "feature 'items', row 1: expected a list, got array(3)"),
+        ({"items": ([n] for n in range(2))}, "feature 'items': expected a list of rows, got "),
+        ({"items": "ab"}, "feature 'items': expected a list of rows, got 'ab'"),
+        ({"items": [[1], float("nan")]}, "feature 'items', row 1: expected a list, got nan"),
+        ({"age": np.array([1, np.nan])}, "feature 'age', row 1: nan does not fit into int32"),
+        ({"age": SimpleNamespace(tocsr=None)}, "feature 'age': expected a dense array, got a sparse or ragged one"),
+        ({"itemz": [[1], [2]]}, "the model has no feature 'itemz' (did you mean 'items'?)"),
+    ],
+)
+def test_rows_that_do_not_fit(changed, reason):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
+        FEATURES.feeds({"items": [[1], [2]], "weights": [[], []], "age": [1, 2]} | changed)
+    assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize("rows", [None, 3, "items", [], [[1, 2]], np.zeros(3), object()])
+def test_what_is_no_table(rows):
+    with pytest.raises(TypeError, match="expected columns by feature, a table or a list of records, got "):
+        FEATURES.feeds(rows)
+
+
+def test_records_that_differ():
+    row = {"items": [1], "weights": [], "age": 1}
+    with pytest.raises(ValueError, match="record 1: 'age' is missing"):
+        FEATURES.feeds([row, {"items": [1], "weights": []}])
+    with pytest.raises(ValueError, match="record 1: 'uid' is not in record 0"):
+        FEATURES.feeds([row, row | {"uid": 3}])
