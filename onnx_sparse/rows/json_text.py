@@ -20,7 +20,7 @@ except ImportError:  # the extras `serve` and `score` install it: it takes a thi
 _PERHAPS_LARGE = re.compile(rb"[eE]\+?0*[1-9]\d\d|(?<!\d)\d{200}")
 
 
-def parsed(text: bytes) -> Any:
+def parsed(text: bytes | bytearray) -> Any:
     """The value in a text in UTF-8.
 
     Raises:

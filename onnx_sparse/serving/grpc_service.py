@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 import numpy as np
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from onnx_sparse.models.message_classes import declare_messages
 from onnx_sparse.rows.columns import Array
+from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving import metrics
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
-from onnx_sparse.serving.http_app import SERVER, HttpApp, find
+from onnx_sparse.serving.http_app import SERVER, HttpApp, find, off_loop, size_of
 from onnx_sparse.serving.inference_requests import VERSION, chosen, known_output
 from onnx_sparse.serving.served_model import ServedModel, one_line
 from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes, to_strings
@@ -23,6 +25,10 @@ from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes, to_strin
 _log = logging.getLogger("onnx_sparse.serving")
 
 _SERVICE = "inference.GRPCInferenceService"
+_HEALTH = "grpc.health.v1.Health"
+#: The services with a health; the empty name is the server.
+_WITH_HEALTH = ("", _SERVICE)
+_SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3
 
 #: Nested messages have other names than in the protocol's file; names are not sent.
 _message = declare_messages(
@@ -44,6 +50,15 @@ InferRequest model_name=1:string model_version=2:string id=3:string parameters=4
   outputs=6:RequestedOutput* raw_input_contents=7:bytes*
 InferResponse model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} outputs=5:Tensor*
   raw_output_contents=6:bytes*
+""",
+)
+
+#: The status is an enumeration, which is sent as a number.
+_health = declare_messages(
+    "grpc.health.v1",
+    """
+HealthCheckRequest service=1:string
+HealthCheckResponse status=1:int32
 """,
 )
 
@@ -97,17 +112,42 @@ class GrpcService:
             "ModelReady": ("ModelName", self._model_ready),
             "ServerMetadata": ("Empty", self._server),
             "ModelMetadata": ("ModelName", self._describe),
-            "ModelInfer": ("InferRequest", self._infer),
         }
-        return grpc.method_handlers_generic_handler(
-            _SERVICE,
-            {
-                name: grpc.unary_unary_rpc_method_handler(
-                    _refusing(answer), _message(request).FromString, lambda message: message.SerializeToString()
-                )
-                for name, (request, answer) in methods.items()
-            },
-        )
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(_refusing(answer), _message(request).FromString, _serialized)
+            for name, (request, answer) in methods.items()
+        }
+        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(
+            _refusing(self._infer)
+        )  # of bytes: they may be many
+        return grpc.method_handlers_generic_handler(_SERVICE, handlers)
+
+    def health_handlers(self) -> grpc.GenericRpcHandler:
+        """The standard service of health, for Kubernetes' probes and load balancers."""
+        of_request = _health("HealthCheckRequest").FromString
+        handlers = {
+            "Check": grpc.unary_unary_rpc_method_handler(_refusing(self._check), of_request, _serialized),
+            "Watch": grpc.unary_stream_rpc_method_handler(self._watch, of_request, _serialized),
+        }
+        return grpc.method_handlers_generic_handler(_HEALTH, handlers)
+
+    def _status(self) -> Any:
+        return _health("HealthCheckResponse")(status=_SERVING if self._http.is_ready else _NOT_SERVING)
+
+    async def _check(self, request: Any) -> Any:
+        if request.service not in _WITH_HEALTH:
+            raise RequestError(
+                f"there is no service {shown(request.service)}; there is {listed(_WITH_HEALTH[1:])}", 404
+            )
+        return self._status()
+
+    async def _watch(self, request: Any, _: Any) -> AsyncIterator[Any]:
+        """The status now, and when the server is about to end."""
+        is_known = request.service in _WITH_HEALTH
+        yield self._status() if is_known else _health("HealthCheckResponse")(status=_SERVICE_UNKNOWN)
+        await self._http.draining.wait()
+        if is_known:
+            yield self._status()
 
     async def _live(self, _: Any) -> Any:
         return _message("Live")(live=True)
@@ -126,19 +166,24 @@ class GrpcService:
         model = find(self._models, request.name, request.version)
         return _message("ModelMetadata")(**model.loaded.metadata(model.name))
 
-    async def _infer(self, request: Any) -> Any:
+    async def _infer(self, content: bytes) -> bytes:
+        try:
+            request = await off_loop(len(content), _message("InferRequest").FromString, content)
+        except DecodeError as error:
+            raise RequestError(f"the request is no InferRequest: {error}") from error
         model = find(self._models, request.model_name, request.model_version)
         begun, status = perf_counter(), 500
         try:
             loaded = model.loaded
-            feeds = _feeds(request, loaded.tensors)
+            feeds = await off_loop(len(content), _feeds, request, loaded.tensors)
             for output in request.outputs:
                 known_output(output.name, loaded.outputs)
             holders = [("the request", request), *((f"input {shown(t.name)}", t) for t in request.inputs)]
             holders += [(f"output {shown(output.name)}", output) for output in request.outputs]
             for where, holder in holders:
                 refuse_extensions(holder.parameters, where)
-            response = _response(model.name, request, await model.answer(loaded, feeds))
+            results = await model.answer(loaded, feeds)
+            response: bytes = await off_loop(size_of(results), _response, model.name, request, results)
             status = 200
             return response
         except RequestError as error:
@@ -147,6 +192,10 @@ class GrpcService:
         finally:
             metrics.REQUESTS.labels(model.name, "grpc", str(status)).inc()
             metrics.SECONDS.labels(model.name, "grpc").observe(perf_counter() - begun)
+
+
+def _serialized(message: Any) -> bytes:
+    return bytes(message.SerializeToString())
 
 
 def _refusing(answer: _Answer) -> Callable[[Any, Any], Awaitable[Any]]:
@@ -196,8 +245,8 @@ def _feeds(request: Any, tensors: Tensors) -> dict[str, Array]:
     return feeds
 
 
-def _response(name: str, request: Any, results: Mapping[str, Array]) -> Any:
-    """The response: raw where the request is, or where an output has no field."""
+def _response(name: str, request: Any, results: Mapping[str, Array]) -> bytes:
+    """The response, serialized: raw where the request is, or where an output has no field."""
     response = _message("InferResponse")(model_name=name, model_version=VERSION, id=request.id)
     asked = chosen({output.name: True for output in request.outputs}, [*results], True)
     is_raw = bool(request.raw_input_contents) or any(datatype_of(results[output]) not in _FIELDS for output in asked)
@@ -210,7 +259,7 @@ def _response(name: str, request: Any, results: Mapping[str, Array]) -> Any:
         else:
             values = to_strings(array) if kind == "BYTES" else array.reshape(-1).tolist()
             getattr(tensor.contents, _FIELDS[kind]).extend(values)
-    return response
+    return bytes(response.SerializeToString())
 
 
 async def start(service: GrpcService, port: int, host: str, most_bytes: int, *, shares_port: bool) -> grpc.aio.Server:
@@ -232,7 +281,7 @@ async def start(service: GrpcService, port: int, host: str, most_bytes: int, *, 
         ("grpc.so_reuseport", int(shares_port)),
     ]
     server = grpc.aio.server(options=options)
-    server.add_generic_rpc_handlers((service.handlers(),))
+    server.add_generic_rpc_handlers((service.handlers(), service.health_handlers()))
     try:
         server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except RuntimeError as error:

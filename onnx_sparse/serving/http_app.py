@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -21,6 +21,8 @@ from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving import metrics
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
+from onnx_sparse.serving.number_lists import cut
+from onnx_sparse.serving.reading_process import ReadingProcess
 from onnx_sparse.serving.row_requests import read_rows, write_rows
 from onnx_sparse.serving.served_model import ServedModel
 from onnx_sparse.version import __version__
@@ -45,7 +47,7 @@ class HttpApp:
 
     def __init__(self, models: Mapping[str, ServedModel], most_bytes: int) -> None:
         self._models, self._most_bytes = models, most_bytes
-        self.is_ready = True
+        self.draining = asyncio.Event()
         model = "/v2/models/{name}"
         version = f"{model}/versions/{{version}}"
         self.app = Starlette(
@@ -69,6 +71,11 @@ class HttpApp:
             },
         )
         self.app.router.redirect_slashes = False  # a redirect would repeat the client's Host
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether new requests may be sent, until the server is about to end."""
+        return not self.draining.is_set()
 
     async def _infer(self, request: Request) -> Response:
         return await self._answered(request, "v2", _infer)
@@ -96,11 +103,11 @@ class HttpApp:
     def _model(self, request: Request) -> ServedModel:
         return find(self._models, request.path_params["name"], request.path_params.get("version", ""))
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request) -> bytearray:
         encoding = request.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise RequestError(f"the body is compressed ({encoding}); send it as it is", 415)
-        parts, size = [], 0
+        body, size = bytearray(), 0
         stream = request.stream()
         declared = request.headers.get("content-length", "0")
         too_large = declared.isdigit() and int(declared) > self._most_bytes
@@ -111,12 +118,12 @@ class HttpApp:
                         size += len(part)
                         if too_large := size > self._most_bytes:
                             break
-                        parts.append(part)
+                        body += part
                         limit.reschedule((limit.when() or 0) + len(part) / _BYTES_PER_SECOND)
             except TimeoutError:
                 raise RequestError(f"the body came too slowly: {size} bytes", 408) from None
         if too_large:
-            parts.clear()
+            body.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_SECONDS_OF_REST):
                     async for _ in stream:
@@ -124,7 +131,7 @@ class HttpApp:
             raise RequestError(
                 f"the request is larger than {self._most_bytes} bytes, the most that this server takes", 413
             )
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return body
 
     async def _live(self, _: Request) -> Response:
         return JSONResponse({"live": True})
@@ -149,41 +156,57 @@ class HttpApp:
         return Response(await asyncio.to_thread(metrics.text), headers={"content-type": metrics.CONTENT_TYPE})
 
 
-async def _infer(model: ServedModel, request: Request, body: bytes) -> Response:
+async def _infer(model: ServedModel, request: Request, body: bytearray) -> Response:
     loaded = model.loaded
     length = request.headers.get(HEADER_LENGTH)
-    wanted = await _off_loop(len(body), read_request, body, length, loaded.tensors, loaded.outputs)
+    wanted = await _read(["data"], length, read_request, body, length, loaded.tensors, loaded.outputs)
     results = await model.answer(loaded, wanted.feeds)
-    content, header = await _off_loop(_size(results), write_response, model.name, wanted, results)
+    content, header = await off_loop(size_of(results), write_response, model.name, wanted, results)
     if header is None:
-        return Response(content, media_type="application/json")
-    return Response(content, media_type="application/octet-stream", headers={HEADER_LENGTH: str(header)})
+        return Response(memoryview(content), media_type="application/json")
+    return Response(memoryview(content), media_type="application/octet-stream", headers={HEADER_LENGTH: str(header)})
 
 
-async def _predict(model: ServedModel, _: Request, body: bytes) -> Response:
+async def _predict(model: ServedModel, _: Request, body: bytearray) -> Response:
     loaded = model.loaded
-    feeds, rows = await _off_loop(len(body), read_rows, body, loaded.features)
+    feeds, rows = await _read(loaded.features, None, read_rows, body, loaded.features)
     results = await model.answer(loaded, feeds)
-    content = await _off_loop(_size(results), write_rows, results, rows)
-    return Response(content, media_type="application/json")
+    content = await off_loop(size_of(results), write_rows, results, rows)
+    return Response(memoryview(content), media_type="application/json")
 
 
 #: Reads and writes what is large, one request after another, so that the others share the processor with one of them.
 _reader = ThreadPoolExecutor(1, thread_name_prefix="large requests")
 #: The bytes of requests and results that are read and written at once.
 _LARGE = 1 << 16
+#: Reads JSON with more characters than these next to long lists of numbers.
+_process, _HUGE = ReadingProcess(), 1 << 20
 
 _R = TypeVar("_R")
 
 
-async def _off_loop(size: int, work: Callable[..., _R], *arguments: Any) -> _R:
+async def off_loop(size: int, work: Callable[..., _R], *arguments: Any) -> _R:
     """What a function returns, called in another thread if it has much to do: health is answered meanwhile."""
     if size <= _LARGE:
         return work(*arguments)
     return await asyncio.get_running_loop().run_in_executor(_reader, partial(work, *arguments))
 
 
-def _size(results: Mapping[str, Array]) -> int:
+async def _read(
+    keys: Iterable[str], length: str | None, work: Callable[..., _R], body: bytearray, *arguments: Any
+) -> _R:
+    """What a function reads in a body whose JSON has a length, in another process if it makes very many objects."""
+    size = int(length) if length is not None and length.isdigit() else len(body)
+
+    def read() -> _R:
+        if size > _HUGE and len(cut(body, keys)[0]) > _HUGE:
+            return _process.call(work, body, *arguments)
+        return work(body, *arguments)
+
+    return await off_loop(len(body), read)
+
+
+def size_of(results: Mapping[str, Array]) -> int:
     """About how many bytes results have as JSON."""
     return sum(array.size for array in results.values()) * 16
 

@@ -15,11 +15,15 @@ from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.json_text import parsed
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
-from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes, to_values
+from onnx_sparse.serving.number_lists import cut, put_back
+from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes
+from onnx_sparse.serving.written_json import write
 
 #: The header with the number of bytes of JSON; binary tensors follow them.
 HEADER_LENGTH = "inference-header-content-length"
 VERSION = "1"
+#: The lists and objects in the JSON of a request; each takes 64 bytes and more of memory, whatever it holds.
+_MOST_LISTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class InferenceRequest:
     id: str | None
 
 
-def read_request(body: bytes, header_length: str | None, tensors: Tensors, outputs: Sequence[str]) -> InferenceRequest:
+def read_request(
+    body: bytes | bytearray, header_length: str | None, tensors: Tensors, outputs: Sequence[str]
+) -> InferenceRequest:
     """The request in the body of a POST.
 
     Args:
@@ -52,7 +58,8 @@ def read_request(body: bytes, header_length: str | None, tensors: Tensors, outpu
         RequestError: It is not of the protocol, or not of the model's names, types and shapes.
     """
     at = _length(header_length, len(body))
-    header = parsed_json(body[:at])
+    text, lists = cut(body if at == len(body) else body[:at], ["data"])
+    header = parsed_json(text)
     contents = memoryview(body)
     _refuse_extensions(header, "the request")
     is_binary = _parameter(header, "binary_data_output", bool) or False
@@ -69,7 +76,7 @@ def read_request(body: bytes, header_length: str | None, tensors: Tensors, outpu
         if size is None:
             if "data" not in tensor:
                 raise RequestError(f"input {name!r} has neither data nor the parameter binary_data_size")
-            feeds[name] = tensors.from_values(name, tensor["data"], shape, count)
+            feeds[name] = tensors.from_values(name, put_back(tensor["data"], lists), shape, count)
             continue
         if not 0 <= size <= len(body) - at:
             raise RequestError(f"input {name!r} has binary_data_size {size}; {len(body) - at} bytes are left")
@@ -96,12 +103,14 @@ def _length(header_length: str | None, most: int) -> int:
     return int(header_length)
 
 
-def parsed_json(text: bytes) -> dict[str, Any]:
+def parsed_json(text: bytes | bytearray) -> dict[str, Any]:
     """The JSON object of a request.
 
     Raises:
         RequestError: It is none.
     """
+    if text.count(b"[") + text.count(b"{") > _MOST_LISTS:
+        raise RequestError(f"the JSON has more than {_MOST_LISTS} lists and objects; send less, or binary tensors", 413)
     try:
         value = parsed(text)
     except ValueError as error:  # also of text that is not UTF-8
@@ -150,7 +159,7 @@ def chosen(asked: Mapping[str, bool], outputs: Sequence[str], is_binary: bool) -
     return asked or dict.fromkeys(outputs, is_binary)
 
 
-def write_response(model: str, request: InferenceRequest, results: Mapping[str, Array]) -> tuple[bytes, int | None]:
+def write_response(model: str, request: InferenceRequest, results: Mapping[str, Array]) -> tuple[bytearray, int | None]:
     """The body of a response, and the length of its JSON if binary tensors follow it.
 
     Args:
@@ -158,18 +167,24 @@ def write_response(model: str, request: InferenceRequest, results: Mapping[str, 
         request: What it answers.
         results: All outputs of the model by name.
     """
-    described, contents = [], []
+    content = bytearray(json.dumps({"model_name": model, "model_version": VERSION}).encode()[:-1])
+    binary: list[bytes] = []
+    between = b', "outputs": ['
     for name, is_binary in chosen(request.outputs, [*results], request.is_binary).items():
         array = results[name]
         tensor: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
         if is_binary:
-            contents.append(to_bytes(array))
-            tensor["parameters"] = {"binary_data_size": len(contents[-1])}
-        else:
-            tensor["data"] = to_values(array.reshape(-1))
-        described.append(tensor)
-    answer: dict[str, Any] = {"model_name": model, "model_version": VERSION, "outputs": described}
-    if request.id is not None:
-        answer["id"] = request.id
-    head = json.dumps(answer).encode()
-    return (b"".join([head, *contents]), len(head)) if contents else (head, None)
+            binary.append(to_bytes(array))
+            tensor["parameters"] = {"binary_data_size": len(binary[-1])}
+        content += between + json.dumps(tensor).encode()[:-1]
+        if not is_binary:
+            content += b', "data": '
+            write(content, array.reshape(-1))
+        content += b"}"
+        between = b", "
+    content += b"]" if request.id is None else b'], "id": ' + json.dumps(request.id).encode()
+    content += b"}"
+    length = len(content)
+    for part in binary:
+        content += part
+    return content, length if binary else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,14 +18,15 @@ from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import parsed_json
-from onnx_sparse.serving.tensors import to_values
+from onnx_sparse.serving.number_lists import NumberList, cut, put_back
+from onnx_sparse.serving.written_json import write, write_members, write_objects
 
 _KEYS = ("instances", "inputs")
 #: The name of a model's only signature, for clients of TensorFlow Serving.
 _SIGNATURE = "serving_default"
 
 
-def read_rows(body: bytes, features: Features) -> tuple[dict[str, Array], int | None]:
+def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Array], int | None]:
     """The inputs of the model for a request.
 
     Returns:
@@ -35,27 +35,48 @@ def read_rows(body: bytes, features: Features) -> tuple[dict[str, Array], int | 
     Raises:
         RequestError: It is not of one of the forms, or its values do not fit the features.
     """
-    request = parsed_json(body)
+    text, lists = cut(body, [*_KEYS, *features])
+    request = parsed_json(text)
     if unknown := [key for key in request if key not in (*_KEYS, "signature_name")]:
         raise RequestError(f"the request has {shown(unknown[0])}; it has either 'instances' or 'inputs'")
     if (signature := request.get("signature_name", _SIGNATURE)) != _SIGNATURE:
         raise RequestError(f"there is no signature {shown(signature)}; the model has {_SIGNATURE!r}")
     if sum(key in request for key in _KEYS) != 1:
         raise RequestError("send either 'instances' or 'inputs'")
-    given: Any = request.get("instances", request.get("inputs"))
+    key = "instances" if "instances" in request else "inputs"
+    given: Any = put_back(request[key], lists)
     rows = None
-    if "instances" in request:
-        columns = _columns(given, features)
-        rows = len(given)
-    else:
-        columns = given if isinstance(given, dict) else {_only(features, "inputs"): given}
-    for name in columns:
-        if name in features and features[name].kind == "example":
-            columns[name] = _messages(name, columns[name])
     try:
+        if isinstance(given, NumberList):
+            name = _only(features, key)
+            given = _numbers(name, given, features)
+            columns = {name: given}
+        elif key == "instances":
+            columns = _columns(given, features)
+            if lists:
+                for name, column in columns.items():
+                    columns[name] = [_numbers(name, put_back(value, lists), features) for value in column]
+        else:
+            columns = given if isinstance(given, dict) else {_only(features, key): given}
+            for name in {*columns}.intersection(features):
+                columns[name] = _numbers(name, put_back(columns[name], lists), features)
+        if key == "instances":
+            rows = len(given)
+        for name in columns:
+            if name in features and features[name].kind == "example":
+                columns[name] = _messages(name, columns[name])
         return features.feeds(columns), rows
     except ValueError as error:
         raise RequestError(error) from error
+
+
+def _numbers(name: str, value: Any, features: Features) -> Any:
+    """A long list of numbers as an array of a feature's type; other values as they are."""
+    if not isinstance(value, NumberList):
+        return value
+    inputs = features[name].inputs
+    values = inputs.get("values") or next(iter(inputs.values()))
+    return value.array(f"feature {name!r}", features.inputs[values].dtype)
 
 
 def _columns(rows: Any, features: Features) -> dict[str, Any]:
@@ -101,7 +122,7 @@ def _messages(name: str, column: Any) -> list[bytes]:
     return messages
 
 
-def write_rows(results: Mapping[str, Array], rows: int | None) -> bytes:
+def write_rows(results: Mapping[str, Array], rows: int | None) -> bytearray:
     """The body of a response; NaN and the infinities are written as Python does, and as TensorFlow Serving.
 
     Args:
@@ -112,14 +133,23 @@ def write_rows(results: Mapping[str, Array], rows: int | None) -> bytes:
         RequestError: An output has no element for each row.
     """
     single = len(results) == 1
+    content = bytearray()
     if rows is None:
-        columns = {name: to_values(array) for name, array in results.items()}
-        return json.dumps({"outputs": next(iter(columns.values())) if single else columns}).encode()
-    for name, array in results.items():
-        if not array.ndim or len(array) != rows:
-            raise RequestError(
-                f"output {name!r} has the shape {list(array.shape)}, and there are {rows} rows: ask with 'inputs'"
-            )
-    values = [to_values(array) for array in results.values()]
-    predictions = values[0] if single else [dict(zip(results, row, strict=True)) for row in zip(*values, strict=True)]
-    return json.dumps({"predictions": predictions}).encode()
+        content += b'{"outputs": '
+        if single:
+            write(content, next(iter(results.values())))
+        else:
+            write_members(content, results)
+    else:
+        for name, array in results.items():
+            if not array.ndim or len(array) != rows:
+                raise RequestError(
+                    f"output {name!r} has the shape {list(array.shape)}, and there are {rows} rows: ask with 'inputs'"
+                )
+        content += b'{"predictions": '
+        if single:
+            write(content, next(iter(results.values())))
+        else:
+            write_objects(content, results)
+    content += b"}"
+    return content

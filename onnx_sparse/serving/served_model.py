@@ -35,6 +35,8 @@ _log = logging.getLogger("onnx_sparse.serving")
 _MOST_SECONDS = 60.0
 #: The time before files are read again that change while they are read.
 _SHORT = 0.02
+#: The bytes of requests that run together: a large one would keep the others of its run waiting.
+_MOST_JOINED = 1 << 22
 #: How often a run is compared with its time.
 _CHECK_SECONDS = 0.25
 #: Errors of a run that the values of the request have caused.
@@ -173,12 +175,15 @@ class ServedModel:
                     _set(waiting.answer, answer)
 
     def _next_batch(self) -> list[_Waiting]:
-        """The requests that wait for the same session; those whose clients have gone are dropped."""
+        """The next requests for the same session; those whose clients have gone are dropped, large ones run alone."""
         batch: list[_Waiting] = []
+        size = 0
         while self._queue and len(batch) < self._limits.batch_requests:
-            if batch and self._queue[0].loaded is not batch[0].loaded:
+            waiting = self._queue[0]
+            size += sum(array.nbytes for array in waiting.feeds.values())
+            if batch and (waiting.loaded is not batch[0].loaded or size > _MOST_JOINED):
                 break
-            waiting = self._queue.popleft()
+            self._queue.popleft()
             if not waiting.answer.done():
                 batch.append(waiting)
         self._waiting.set(len(self._queue))

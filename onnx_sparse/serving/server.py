@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -24,6 +26,8 @@ _log = logging.getLogger("onnx_sparse.serving")
 
 #: How long connections without a request stay open: longer than proxies keep theirs.
 _KEEP_ALIVE = 75
+#: How long a thread that reads a large request may keep the interpreter from the thread that answers.
+_SWITCH_SECONDS = 0.0005
 #: How often a process looks whether the one that started it is there.
 _PARENT_SECONDS = 1.0
 
@@ -57,10 +61,13 @@ def serve(settings: Settings, sock: socket.socket, started: Callable[[], None]) 
     Raises:
         StartError: A model cannot be opened, or a port be listened to.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     models = _open(settings)
     from onnx_sparse.serving.http_app import HttpApp
 
     app = HttpApp(models, settings.most_bytes)
+    gc.collect()
+    gc.freeze()  # else each full collection of garbage looks at all modules, for a tenth of a second
     connections = Connections()
     config = uvicorn.Config(
         app.app,
@@ -119,7 +126,7 @@ async def _serve(
         await asyncio.sleep(0.01)
     started()
     await asyncio.wait({serving, asyncio.create_task(ends.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    app.is_ready = False
+    app.draining.set()
     await asyncio.sleep(settings.drain_seconds)
     http.should_exit = True
     if grpc_server is not None:

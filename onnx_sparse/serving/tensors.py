@@ -1,4 +1,4 @@
-"""Tensors on the wire: the protocol's names of element types, and values as JSON or as bytes."""
+"""Tensors on the wire: the protocol's names of element types, and values as bytes or of JSON."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from onnx_sparse.rows.model_features import InputType
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving.errors import RequestError, shown
+from onnx_sparse.serving.number_lists import NumberList
 
 #: The protocol's names of ONNX's element types; the other types have the same name.
 _DATATYPES = {"FLOAT": "FP32", "DOUBLE": "FP64", "FLOAT16": "FP16", "BFLOAT16": "BF16", "STRING": "BYTES"}
@@ -110,6 +111,13 @@ class Tensors:
             RequestError: There are not as many values, or one does not fit.
         """
         dtype = self._inputs[name].dtype
+        if isinstance(values, NumberList):
+            try:
+                array = values.array(f"input {name!r}", dtype)
+            except ValueError as error:
+                raise RequestError(error) from error
+            self._check_count(name, len(array), shape, count)
+            return array.reshape(shape)
         flat = values.reshape(-1) if isinstance(values, np.ndarray) else _flat(name, values, len(shape))
         self._check_count(name, len(flat), shape, count)
         if self._numpy[name].kind == "O":
@@ -177,10 +185,3 @@ def to_bytes(array: Array) -> bytes:
 def to_strings(array: Array) -> list[bytes]:
     """The strings of an array."""
     return [value if isinstance(value, bytes) else str(value).encode() for value in array.reshape(-1).tolist()]
-
-
-def to_values(array: Array) -> Any:
-    """The values for JSON, in lists as deep as the array; float32 values keep every bit."""
-    if array.dtype.kind == "V":  # bfloat16
-        array = array.astype(np.float32)
-    return array.tolist()

@@ -20,7 +20,8 @@ from onnx_sparse.schemas.features import Feature
 from onnx_sparse.serving.errors import RequestError
 from onnx_sparse.serving.inference_requests import InferenceRequest, read_request, write_response
 from onnx_sparse.serving.row_requests import read_rows, write_rows
-from onnx_sparse.serving.tensors import Tensors, datatype, to_bytes, to_values
+from onnx_sparse.serving.tensors import Tensors, datatype, to_bytes
+from onnx_sparse.serving.written_json import to_values
 
 TYPES = [
     TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.BOOL,

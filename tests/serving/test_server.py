@@ -20,7 +20,7 @@ from support.serving_client import Client, Server, serving
 
 import onnx_sparse
 from onnx_sparse.batching import run_joined
-from onnx_sparse.serving.grpc_service import _message
+from onnx_sparse.serving.grpc_service import _health, _message
 
 CLIENTS, REQUESTS = 16, 1000
 Feeds = dict[str, np.ndarray]
@@ -225,6 +225,24 @@ def test_grpc(server, session):
     described = grpc_call(server.grpc, "ModelMetadata", _message("ModelName")(name="shop"), "ModelMetadata")
     assert [*described.inputs[0].shape] == [-1, 2]
     assert grpc_call(server.grpc, "ServerMetadata", _message("Empty")(), "ServerMetadata").name == "onnx_sparse"
+
+
+def test_grpc_health(path: Path) -> None:
+    """Kubernetes' probe and load balancers ask once, or watch."""
+    of_request, of_answer = (_health(f"HealthCheck{name}") for name in ("Request", "Response"))
+    with serving(path, options=["--drain", "1"]) as server, grpc.insecure_channel(server.grpc) as channel:
+        types = {"request_serializer": of_request.SerializeToString, "response_deserializer": of_answer.FromString}
+        check = channel.unary_unary("/grpc.health.v1.Health/Check", **types)
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch", **types)
+        for name in ("", "inference.GRPCInferenceService"):
+            assert check(of_request(service=name), timeout=60).status == 1
+        with pytest.raises(grpc.RpcError, match="there is no service 'other'"):
+            check(of_request(service="other"), timeout=60)
+        known, unknown = (watch(of_request(service=name), timeout=60) for name in ("", "other"))
+        assert (next(known).status, next(unknown).status) == (1, 3)
+        server.process.send_signal(signal.SIGTERM)
+        assert [answer.status for answer in known] == [2]
+        assert server.process.wait(60) == 0
 
 
 def _request(**fields: Any) -> Any:

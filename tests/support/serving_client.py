@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH
-from onnx_sparse.serving.tensors import datatype_of, to_bytes, to_values
+from onnx_sparse.serving.tensors import datatype_of, to_bytes
+from onnx_sparse.serving.written_json import to_values
 
 PATIENCE = 60
 
