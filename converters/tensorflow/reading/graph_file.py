@@ -98,7 +98,7 @@ def read_tensors(
         # What saves and restores variables is no part of the model.
         ends = {_tensor(name): graph.nodes[name.partition(":")[0]].op for name in _unconsumed(graph)}
         ours = [name for name, op in ends.items() if not name.startswith("save") and op != "VarIsInitializedOp"]
-        fed = [_tensor(port.name) for port in placeholders(graph) if not port.name.startswith("sav")]
+        fed = [_tensor(port.name) for port in placeholders(graph) if not port.name.startswith("save")]
         cure = "save it with tf.saved_model.save(..., signatures=...)"
         if ours and fed:
             cure = f"choose tensors of its graph, as in --inputs={','.join(fed)} --outputs={','.join(ours[:3])}"
