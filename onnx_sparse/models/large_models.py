@@ -71,6 +71,8 @@ def resolve(model: ModelProto, path: Path) -> None:
                 warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
                 if (found := _range(tensor, path.parent, files)) is None:
                     load_external_data_for_tensor(tensor, os.fspath(path.parent))
+                    tensor.data_location = TensorProto.DEFAULT  # which not every version of onnx sets
+                    tensor.ClearField("external_data")
                 else:
                     refer(tensor, found)
         except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
