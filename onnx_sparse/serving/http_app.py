@@ -19,6 +19,7 @@ from starlette.routing import Route
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving import metrics
+from onnx_sparse.serving.compression import answer_encoding, check_encoding, compressed, decompressed
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
 from onnx_sparse.serving.number_lists import cut
@@ -104,9 +105,7 @@ class HttpApp:
         return find(self._models, request.path_params["name"], request.path_params.get("version", ""))
 
     async def _body(self, request: Request) -> bytearray:
-        encoding = request.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise RequestError(f"the body is compressed ({encoding}); send it as it is", 415)
+        is_compressed = check_encoding(request.headers.get("content-encoding", "identity"))
         body, size = bytearray(), 0
         stream = request.stream()
         declared = request.headers.get("content-length", "0")
@@ -131,6 +130,8 @@ class HttpApp:
             raise RequestError(
                 f"the request is larger than {self._most_bytes} bytes, the most that this server takes", 413
             )
+        if is_compressed:
+            return await off_loop(_LARGE + 1, decompressed, body, self._most_bytes)
         return body
 
     async def _live(self, _: Request) -> Response:
@@ -163,16 +164,25 @@ async def _infer(model: ServedModel, request: Request, body: bytearray) -> Respo
     results = await model.answer(loaded, wanted.feeds)
     content, header = await off_loop(size_of(results), write_response, model.name, wanted, results)
     if header is None:
-        return Response(memoryview(content), media_type="application/json")
-    return Response(memoryview(content), media_type="application/octet-stream", headers={HEADER_LENGTH: str(header)})
+        return await _response(request, content, "application/json", {})
+    return await _response(request, content, "application/octet-stream", {HEADER_LENGTH: str(header)})
 
 
-async def _predict(model: ServedModel, _: Request, body: bytearray) -> Response:
+async def _predict(model: ServedModel, request: Request, body: bytearray) -> Response:
     loaded = model.loaded
     feeds, rows = await _read(loaded.features, None, read_rows, body, loaded.features)
     results = await model.answer(loaded, feeds)
     content = await off_loop(size_of(results), write_rows, results, rows)
-    return Response(memoryview(content), media_type="application/json")
+    return await _response(request, content, "application/json", {})
+
+
+async def _response(request: Request, content: bytearray, kind: str, headers: dict[str, str]) -> Response:
+    """A response with a body, compressed as the client asks for."""
+    encoding = answer_encoding(request.headers.get("accept-encoding", ""), len(content))
+    if encoding is not None:
+        content = await off_loop(len(content), compressed, content, encoding)
+        headers = {**headers, "content-encoding": encoding, "vary": "accept-encoding"}
+    return Response(memoryview(content), media_type=kind, headers=headers)
 
 
 #: Reads and writes what is large, one request after another, so that the others share the processor with one of them.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +18,7 @@ import numpy as np
 import onnx
 import pytest
 from support.baskets import model
-from support.serving_client import Client, Server, serving
+from support.serving_client import Client, Server, inference_body, serving
 
 import onnx_sparse
 from onnx_sparse.batching import run_joined
@@ -225,6 +227,50 @@ def test_grpc(server, session):
     described = grpc_call(server.grpc, "ModelMetadata", _message("ModelName")(name="shop"), "ModelMetadata")
     assert [*described.inputs[0].shape] == [-1, 2]
     assert grpc_call(server.grpc, "ServerMetadata", _message("Empty")(), "ServerMetadata").name == "onnx_sparse"
+
+
+def compress(encoding: str, content: bytes) -> bytes:
+    return gzip.compress(content) if encoding == "gzip" else zlib.compress(content)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_requests_and_answers(path, client, session, encoding):
+    rows = drawn_rows(np.random.default_rng(5))
+    feeds = onnx_sparse.features(session).feeds(rows)
+    for is_binary in (True, False):
+        body, headers = inference_body(feeds, is_binary=is_binary)
+        plain = client.post("/v2/models/baskets/infer", body, headers)
+        small = client.post(
+            "/v2/models/baskets/infer", compress(encoding, body), {**headers, "content-encoding": encoding}
+        )
+        assert (small.status, small.body) == (200, plain.body)
+    many = {"inputs": {name: list(column) * 200 for name, column in rows.items()}}
+    plain = client.post("/v1/models/baskets:predict", many)
+    packed = client.post("/v1/models/baskets:predict", many, {"accept-encoding": f"br, {encoding};q=0.5"})
+    assert packed.headers["content-encoding"] == encoding
+    assert zlib.decompress(packed.body, zlib.MAX_WBITS | 32) == plain.body
+    assert (
+        "content-encoding"
+        not in client.post("/v1/models/baskets:predict", many, {"accept-encoding": "gzip;q=0"}).headers
+    )
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_requests_that_are_refused(client, encoding):
+    whole = compress(encoding, b'{"instances": []}')
+    bodies = {
+        b"": (400, "no JSON"),
+        whole[:-3]: (400, "ends too soon"),
+        b"\x00" + whole: (400, "damaged"),
+        whole + whole[:1]: (400, "ends too soon"),
+        whole + whole: (400, "no JSON"),
+        compress(encoding, bytes(1 << 27)): (413, "more than 1048576 bytes"),
+        compress(encoding, b"") * 100: (400, "more than 64 parts"),
+    }
+    for body, (status, error) in bodies.items():
+        answer = client.post("/v1/models/baskets:predict", body, {"content-encoding": encoding})
+        assert answer.status == status
+        assert error in answer.error
 
 
 def test_grpc_health(path: Path) -> None:
