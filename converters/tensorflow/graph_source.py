@@ -18,6 +18,7 @@ from onnx_sparse.converters.tensorflow.reading.graph_file import (
     placeholders,
     read_graph,
     read_graph_file,
+    read_tensors,
 )
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 from onnx_sparse.converters.tensorflow.reading.model import Model
@@ -77,6 +78,41 @@ class GraphSource(Source):
                 session.run(filling)
         except (ValueError, OSError, tf.errors.OpError) as error:
             raise ConversionError(f"{self.name} is no graph that TensorFlow runs: {first_line(error)}") from error
+        return session
+
+
+class TensorsSource(GraphSource):
+    """Tensors of a SavedModel that has no signatures.
+
+    Args:
+        path: Its folder.
+        meta_graph: Which of its graphs.
+        inputs, outputs: The tensors that are the inputs and outputs.
+
+    Raises:
+        ConversionError: There is no such tensor.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        meta_graph: Any,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        names, shapes = without_shapes(inputs)
+        model = with_shapes(read_tensors(path, meta_graph, inputs=names, outputs=outputs), shapes)
+        super().__init__(_with_inferred_shapes(model), meta_graph.graph_def)
+        self._path = path
+
+    def _imported(self, tf: Any) -> Any:
+        session = tf.compat.v1.Session(graph=tf.Graph())
+        try:
+            with session.graph.as_default():
+                tf.compat.v1.saved_model.load(session, list(self.model.tags), str(self._path))
+        except Exception as error:  # TensorFlow raises OSError, ValueError, AttributeError, ... for damaged files
+            raise ConversionError(f"{self._path} cannot be loaded by TensorFlow: {first_line(error)}") from error
         return session
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.tensorflow.graph_source import from_graph_file
+from onnx_sparse.converters.tensorflow.graph_source import TensorsSource, from_graph_file
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.reading.ports import refuse_huge, refuse_what_onnx_lacks
+from onnx_sparse.converters.tensorflow.reading.saved_model import meta_graph_of, signatures_of
 from onnx_sparse.converters.tensorflow.saved_model_source import SavedModelSource
 from onnx_sparse.converters.tensorflow.source import Source
 from onnx_sparse.converters.tensorflow.source_files import GRAPHS, KERAS, is_checkpoint, kind_of, refuse_other_files
@@ -80,7 +81,10 @@ def _load_path(
     if kind_of(path) not in GRAPHS:
         _refuse_tables(path, lookup_tables)
     if path.is_dir() and not is_checkpoint(path):
-        return SavedModelSource(path, tag=tag, signature=signature, **selected)
+        meta_graph = meta_graph_of(path, tag)
+        if signature is None and not signatures_of(meta_graph):
+            return TensorsSource(path, meta_graph, **selected)
+        return SavedModelSource(path, meta_graph, signature=signature, **selected)
     refuse_other_files(path)
     if signature is not None or tag is not None:
         what = "signatures" if tag is None else "tags"

@@ -21,25 +21,25 @@ class SavedModelSource(Source):
 
     Args:
         path: Its folder.
-        tag: Which of its graphs; that for serving when omitted.
+        meta_graph: Which of its graphs.
         signature: Which signature; `serving_default`, or the only one, when omitted.
         inputs, outputs: The chosen inputs and outputs, in order.
 
     Raises:
-        ConversionError: It cannot be read, or has no such graph, signature, input or output.
+        ConversionError: It cannot be read, or has no such signature, input or output.
     """
 
     def __init__(
         self,
         path: Path,
+        meta_graph: Any,
         *,
-        tag: str | None = None,
         signature: str | None = None,
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
     ) -> None:
         names, shapes = without_shapes(inputs)
-        model = read_saved_model(path, tag=tag, signature=signature, inputs=names)
+        model = read_saved_model(path, meta_graph, signature=signature, inputs=names)
         self._path = path
         self._results = [port.name for port in model.outputs]
         self._function: Any = None

@@ -22,6 +22,7 @@ from importlib.metadata import entry_points
 from inspect import signature
 from typing import Any, Generic, TypeVar
 
+from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.reads import Node, refuse_unread
 
@@ -58,11 +59,30 @@ class Handler:
         """The results of a node.
 
         Raises:
-            Unsupported: It cannot be converted, or has an input or attribute that was not read.
+            Unsupported: It cannot be converted, or has an input or attribute that was not read; or a handler of another
+                package fails.
         """
-        results = self.function(node, emit)
+        is_ours = self.function.__module__.startswith("onnx_sparse.")
+        try:
+            results = self.function(node, emit)
+        except (Unsupported, ConversionError, KeyError, MemoryError):
+            raise
+        except Exception as error:  # whatever a handler of another package raises; a fault of ours shows itself
+            if is_ours:
+                raise
+            raise Unsupported(f"{self.described} raised {type(error).__name__}: {first_line(error)}") from error
+        made = results if isinstance(results, tuple) else (results,)
+        if not is_ours and (bad := [one for one in made if one is None or isinstance(one, (int, float, str, list))]):
+            raise Unsupported(f"{self.described} returned {bad[0]!r}, which is no tensor")
         refuse_unread(node, self.ignored, self.defaults)
-        return results if isinstance(results, tuple) else (results,)
+        return made
+
+    @property
+    def described(self) -> str:
+        """The handler in an error, with the package that brings it."""
+        module = self.function.__module__
+        package = _PACKAGES.get(module.partition(".")[0])
+        return f"the handler {module}.{self.function.__qualname__}{f' of {package}' if package else ''}"
 
 
 def lowered(function: Callable[..., Tensor]) -> Callable[[Any, Any], Tensor]:
@@ -87,6 +107,10 @@ def import_handlers(package: str, path: Iterable[str]) -> None:
 
 #: The group of the entry points by which other packages bring handlers.
 ENTRY_POINTS = "onnx_sparse.handlers"
+#: The sources whose handlers other packages can bring.
+SOURCES = ("tensorflow", "torch", "openvino", "atb", "ge")
+#: The names of packages that bring handlers, by their modules.
+_PACKAGES: dict[str, str] = {}
 
 
 def load_entry_points(source: str) -> None:
@@ -99,15 +123,19 @@ def load_entry_points(source: str) -> None:
         source: `tensorflow`, `torch`, `openvino`, `atb` or `ge`.
     """
     for point in entry_points(group=ENTRY_POINTS):
-        if point.name.partition(".")[0] != source:
+        named = point.name.partition(".")[0]
+        if named in SOURCES and named != source:
             continue
+        package = point.dist.name if point.dist is not None else "an installed package"
         try:
+            if named not in SOURCES:
+                raise ValueError(f"{named!r} is not one of {', '.join(SOURCES)}")
+            _PACKAGES[point.module.partition(".")[0]] = package
             point.load()
         except Exception as error:  # whatever the module raises
-            package = point.dist.name if point.dist is not None else "an installed package"
+            reason = str(error) if named not in SOURCES else f"{type(error).__name__}: {error}"
             warnings.warn(
-                f"the handlers of {package} are not loaded: entry point {point.name} = {point.value}: "
-                f"{type(error).__name__}: {error}",
+                f"the handlers of {package} are not loaded: entry point {point.name} = {point.value}: {reason}",
                 stacklevel=2,
             )
 

@@ -23,7 +23,7 @@ class Line:
         p50: The median of the seconds of a run.
         p90: Nine of ten runs took at most this.
         p99: Ninety-nine of a hundred did; of fewer than a hundred runs, this is close to the slowest one.
-        rows_per_second: Rows by the seconds of all runs.
+        rows_per_second: Rows of a batch by the median, as the speedup: a few slow runs change neither.
         speedup: The source's median by this one; None without a source.
     """
 
@@ -43,7 +43,7 @@ def lines_of(rows: int, threads: int, seconds: Mapping[str, Sequence[float]]) ->
     made = []
     for name, took in seconds.items():
         p50, p90, p99 = (float(value) for value in np.percentile(took, _PERCENTILES))
-        made.append(Line(name, rows, threads, len(took), p50, p90, p99, rows * len(took) / sum(took)))
+        made.append(Line(name, rows, threads, len(took), p50, p90, p99, rows / p50))
     if len(made) > 1:
         model, source = made
         made[0] = replace(model, speedup=source.p50 / model.p50)

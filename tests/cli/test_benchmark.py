@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from support.baskets import model
 from support.openvino_irs import IrBuilder
 
 import onnx_sparse
 from onnx_sparse.benchmarking.benchmark import benchmark
+from onnx_sparse.benchmarking.figures import lines_of
 from onnx_sparse.benchmarking.rows import drawn_batches, first_rows, given_batches
 from onnx_sparse.benchmarking.timing import take_turns
 from onnx_sparse.cli import demo
@@ -80,8 +83,15 @@ def test_the_figures_belong_together(cli, path):
     for line in document["lines"]:
         assert 0 < line["p50"] <= line["p90"] <= line["p99"]
         assert line["runs"] >= 3
-        assert line["rows_per_second"] <= line["rows"] / line["p50"] * 2
+        assert line["rows_per_second"] == pytest.approx(line["rows"] / line["p50"])
         assert line["speedup"] is None
+
+
+@given(st.lists(st.floats(1e-5, 1e-3), min_size=1), st.lists(st.floats(1e-5, 1e-3), min_size=1), st.integers(0, 9))
+def test_the_speedup_is_the_ratio_of_rows_per_second(ours, theirs, slow):
+    """However many of the runs were slow: both are of the medians."""
+    line, source = lines_of(32, 2, {"onnx_sparse": [*ours, *[1.0] * slow], "TensorFlow": theirs})
+    assert line.speedup == pytest.approx(line.rows_per_second / source.rows_per_second)
 
 
 def test_turns_are_interleaved():

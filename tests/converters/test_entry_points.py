@@ -82,6 +82,45 @@ def test_a_package_for_another_source_is_not_imported(convert, tmp_path):
     assert "it was loaded" not in convert(tmp_path).stderr
 
 
+def test_a_source_that_does_not_exist_is_named(convert, tmp_path):
+    sources = ("tensorfow", "TensorFlow", "keras", "onnx", "ascend", "tensorfow.more")
+    lines = "".join(f"{source} = my_operators\n" for source in sources)
+    install(tmp_path, block("python"), f"[onnx_sparse.handlers]\n{lines}")
+    stderr = convert(tmp_path).stderr
+    for source in sources:
+        said = f"the handlers of my-operators are not loaded: entry point {source} = my_operators: "
+        named = source.partition(".")[0]
+        assert f"{said}{named!r} is not one of tensorflow, torch, openvino, atb, ge" in stderr
+
+
+HANDLER = """
+from onnx_sparse.converters.tensorflow.handlers.registry import handles
+from onnx_sparse.converters.tensorflow.reading.operators import declare
+declare("MyScale(x) -> y:T | factor=1.0")
+@handles("MyScale", inputs=("x",), to="Mul", dtypes=("float32",))
+def my_scale(node, emit):
+    x, factor = node["x"], node.attributes["factor"]
+    return emit.op("Mul", x, emit.like(factor, x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "reason"),
+    [
+        ("declare(", "str(", 'needs declare("MyScale(INPUTS) -> OUTPUT:TYPE"), as in operators.txt'),
+        ("return emit.op", "emit.op", "returned None, which is no tensor"),
+        ('emit.op("Mul"', 'emit.op("Mull"', "raised SchemaError: No schema registered for 'Mull'"),
+        ("return ", "raise ZeroDivisionError('no scale')\n    return ", "raised ZeroDivisionError: no scale"),
+    ],
+)
+def test_a_handler_with_a_fault_is_named_with_its_package(convert, tmp_path, right, wrong, reason):
+    """One error that names the node, the handler and the package."""
+    assert right in HANDLER
+    install(tmp_path, HANDLER.replace(right, wrong, 1), entry_points_of_the_guide())
+    stderr = convert(tmp_path).stderr
+    assert f"y (MyScale): the handler my_operators.my_scale of my-operators {reason}" in stderr
+
+
 @pytest.mark.parametrize("line", ["", "MyScale", "MyScale(x)", "MyScale(x) -> y:T | factor={", "Abs(a, b) -> y:T"])
 def test_what_declares_nothing(line):
     known = dict(operators())

@@ -21,8 +21,10 @@ h5py = pytest.importorskip("h5py")
 from google.protobuf import text_format  # noqa: E402
 from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 
+import onnx_sparse  # noqa: E402
 from onnx_sparse.converters import ConversionError, UnsupportedNode  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+from onnx_sparse.converters.tensorflow.loading import load  # noqa: E402
 
 GRAPH = """
 node { name: "age" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
@@ -316,6 +318,34 @@ def test_a_signature_of_a_source_without_signatures(hashed):
 def test_a_saved_model_without_signatures(tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path))
     assert line(tmp_path).startswith(f"{tmp_path} has no signatures; save it with ")
+
+
+@pytest.fixture
+def unsigned(tmp_path):
+    """A SavedModel of TensorFlow 1 with a variable, and with neither signatures nor tags."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        image = tf.compat.v1.placeholder(tf.float32, [None, 2], "image")
+        weight = tf.compat.v1.get_variable("weight", initializer=3.0)
+        tf.multiply(image, weight, name="scores")
+        session.run(tf.compat.v1.global_variables_initializer())
+        builder = tf.compat.v1.saved_model.builder.SavedModelBuilder(str(tmp_path / "old"))
+        builder.add_meta_graph_and_variables(session, [])
+        builder.save()
+    return tmp_path / "old"
+
+
+def test_a_saved_model_without_signatures_by_its_tensors(unsigned):
+    with pytest.raises(ConversionError) as refused:
+        load(unsigned)
+    suggested = "choose tensors of its graph, as in --inputs=image:0 --outputs=scores:0"
+    assert str(refused.value) == f"{unsigned} has no signatures; {suggested}"
+    model, image = load(unsigned, inputs=["image:0"], outputs=["scores:0"]), np.ones((3, 2), np.float32)
+    assert model.run({"image:0": image})[0].tolist() == [[3.0, 3.0]] * 3
+    converted = onnx_sparse.convert(unsigned, inputs=["image:0"], outputs=["scores:0"], verify=True).model
+    session = onnx_sparse.InferenceSession(converted)
+    assert session.run(None, {session.get_inputs()[0].name: image})[0].tolist() == [[3.0, 3.0]] * 3
+    with pytest.raises(ConversionError, match="no tensor named 'score:0'; did you mean scores"):
+        load(unsigned, outputs=["score:0"])
 
 
 def test_unknown_names_of_tensors(hashed):

@@ -30,7 +30,9 @@ def converted_by(
     Raises:
         Unsupported: The node cannot be converted.
     """
-    operator = operators()[node.op]
+    operator = operators().get(node.op)
+    if operator is None:
+        raise Unsupported(f'{handler.described} needs declare("{node.op}(INPUTS) -> OUTPUT:TYPE"), as in operators.txt')
     types = [dtype for listed in operator.outputs_of(node.attr).values() for dtype in listed]
     for number in types:
         if number % REFERENCE not in ONNX_TYPES:

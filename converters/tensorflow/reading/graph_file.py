@@ -21,7 +21,7 @@ from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, refuse_repeated, refuse_unknown
-from onnx_sparse.converters.tensorflow.reading.saved_model import parsed, read_bytes
+from onnx_sparse.converters.tensorflow.reading.saved_model import parsed, read_bytes, values_of
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, COPIES, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import VARIABLES, Variables
@@ -78,6 +78,33 @@ def read_graph_file(
         raise
     model = read_graph(graph_def, name=path.stem, inputs=inputs, outputs=outputs, lookup_tables=lookup_tables)
     return model, graph_def
+
+
+def read_tensors(
+    path: Path, meta_graph: Any, *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+) -> Model:
+    """Read a SavedModel by the names of tensors: one that has no signatures.
+
+    Args:
+        path: Its folder.
+        meta_graph: Which of its graphs.
+        inputs, outputs: The tensors that are the inputs and outputs; all placeholders when there are no inputs.
+
+    Raises:
+        ConversionError: There is no such tensor, or no outputs are given.
+    """
+    graph = graph_of(meta_graph.graph_def)
+    if outputs is None:
+        # What saves and restores variables is no part of the model.
+        ends = {_tensor(name): graph.nodes[name.partition(":")[0]].op for name in _unconsumed(graph)}
+        ours = [name for name, op in ends.items() if not name.startswith("save") and op != "VarIsInitializedOp"]
+        fed = [_tensor(port.name) for port in placeholders(graph) if not port.name.startswith("save")]
+        cure = "save it with tf.saved_model.save(..., signatures=...)"
+        if ours and fed:
+            cure = f"choose tensors of its graph, as in --inputs={','.join(fed)} --outputs={','.join(ours[:3])}"
+        raise ConversionError(f"{path} has no signatures; {cure}")
+    model = read_graph(meta_graph.graph_def, name=path.name, inputs=inputs, outputs=outputs)
+    return replace(model, **values_of(meta_graph, model.graph, path))
 
 
 def read_graph(

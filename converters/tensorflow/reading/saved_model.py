@@ -16,6 +16,7 @@ from onnx_sparse.converters.tensorflow.reading.element_types import type_name
 from onnx_sparse.converters.tensorflow.reading.messages import AssetFileDef, SavedModel
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
+from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
@@ -29,10 +30,39 @@ SERVE = "serve"
 _ASSETS = "saved_model_assets"
 
 
+def meta_graph_of(path: Path, tag: str | None = None) -> Any:
+    """A graph of a SavedModel with its signatures; that for serving when no tag is given.
+
+    Raises:
+        ConversionError: It cannot be read, or has no such graph.
+    """
+    return _tagged(_parsed(path), tag, path)
+
+
+def signatures_of(meta_graph: Any) -> list[str]:
+    """The names of its signatures. Those with a leading underscore are TensorFlow's own (__saved_model_init_op)."""
+    known = meta_graph.signature_def
+    return sorted(name for name in known if not name.startswith("_") and known[name].outputs)
+
+
+def values_of(meta_graph: Any, graph: Scope, path: Path) -> dict[str, Any]:
+    """What a `Model` has of a SavedModel besides its inputs and outputs: variables, assets, tags."""
+    checkpoint = None
+    if (path / "variables" / "variables.index").exists():
+        checkpoint = Checkpoint(str(path / "variables" / "variables"), path)
+    objects = meta_graph.object_graph_def if meta_graph.HasField("object_graph_def") else None
+    return {
+        "variables": Variables(graph, checkpoint, objects),
+        "assets": dict(_assets(meta_graph, path)),
+        "folder": path,
+        "tags": tuple(meta_graph.meta_info_def.tags),
+    }
+
+
 def read_saved_model(
     path: Path,
+    meta_graph: Any,
     *,
-    tag: str | None = None,
     signature: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -41,24 +71,20 @@ def read_saved_model(
 
     Args:
         path: Its folder.
-        tag: Which of its graphs, where it has several; that for serving when omitted.
+        meta_graph: Which of its graphs.
         signature: Which signature; `serving_default`, or the only one, when omitted.
         inputs, outputs: The chosen inputs and outputs, in order; all when omitted.
 
     Raises:
-        ConversionError: It cannot be read, or has no such graph, signature, input or output.
+        ConversionError: It cannot be read, or has no such signature, input or output.
     """
-    meta_graph = _tagged(_parsed(path), tag, path)
-    name, chosen = _signature(meta_graph.signature_def, signature, path)
+    name, chosen = _signature(meta_graph, signature, path)
     graph = graph_of(meta_graph.graph_def)
     ports, sparse = _inputs(chosen.inputs)
     # ONNX requires all names to differ, even where an input is also an output.
     results = [port for key in sorted(chosen.outputs) for port in _ports(key, chosen.outputs[key])]
     names = distinct((port.name for port in results), (port.name for port in ports))
     renamed = tuple(replace(port, name=free) for free, port in zip(names, results, strict=True))
-    checkpoint = None
-    if (path / "variables" / "variables.index").exists():
-        checkpoint = Checkpoint(str(path / "variables" / "variables"), path)
     objects = meta_graph.object_graph_def if meta_graph.HasField("object_graph_def") else None
     specs = CompositeSpecs(tuple(sparse)) if sparse else composite_specs(graph, objects, ports)
     return Model(
@@ -66,12 +92,9 @@ def read_saved_model(
         graph=graph,
         inputs=select(tuple(ports), inputs, "input", subset=False),
         outputs=select(renamed, outputs, "output", subset=True),
-        variables=Variables(graph, checkpoint, objects),
-        assets=dict(_assets(meta_graph, path)),
-        folder=path,
         specs=specs,
-        tags=tuple(meta_graph.meta_info_def.tags),
         signature=name,
+        **values_of(meta_graph, graph, path),
     )
 
 
@@ -133,9 +156,8 @@ def _tagged(saved: Any, tag: str | None, path: Path) -> Any:
     raise ConversionError(f"{path} has no graph with the tag {tag!r}; the tags are: {listed}")
 
 
-def _signature(signatures: Mapping[str, Any], name: str | None, path: Path) -> tuple[str, Any]:
-    # Names with a leading underscore are TensorFlow's own (__saved_model_init_op).
-    available = sorted(known for known in signatures if not known.startswith("_") and signatures[known].outputs)
+def _signature(meta_graph: Any, name: str | None, path: Path) -> tuple[str, Any]:
+    available = signatures_of(meta_graph)
     listed = ", ".join(available)
     if name is None:
         if not available:
@@ -145,7 +167,7 @@ def _signature(signatures: Mapping[str, Any], name: str | None, path: Path) -> t
         name = "serving_default" if "serving_default" in available else available[0]
     if name not in available:
         raise ConversionError(f"{path} has no signature {name!r}; it has {listed or 'none'}")
-    return name, signatures[name]
+    return name, meta_graph.signature_def[name]
 
 
 def _inputs(infos: Mapping[str, Any]) -> tuple[list[Port], list[SparseInput]]:
