@@ -48,6 +48,7 @@ def decompressed(body: bytes | bytearray, most: int) -> bytearray:
                     raise RequestError(f"the compressed body has more than {_MOST_PARTS} parts")
                 found += stream.decompress(rest, _PIECE)
                 if len(found) > most:
+                    found.clear()  # the error keeps it for a while
                     raise RequestError(f"the body has more than {most} bytes, the most that this server takes", 413)
                 rest = stream.unconsumed_tail
                 if stream.eof:
