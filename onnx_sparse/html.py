@@ -24,7 +24,11 @@ def html_table(
         classes: CSS classes of cells by their text: `{"ok": "good"}`.
     """
     right = [column.startswith(">") for column in columns]
-    head = "".join(_cell("th", column.removeprefix(">"), to_right=r) for column, r in zip(columns, right, strict=True))
+    # A header without a name is a cell to who hears the page.
+    head = "".join(
+        _cell("th" if name.lstrip(">") else "td", name.removeprefix(">"), to_right=r)
+        for name, r in zip(columns, right, strict=True)
+    )
     body = "".join(
         f"<tr>{''.join(_cell('td', c, to_right=r, classes=classes) for c, r in zip(row, right, strict=True))}</tr>"
         for row in rows

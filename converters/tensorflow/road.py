@@ -97,7 +97,7 @@ class _TensorFlow(Road[Options, "Source"]):
         from onnx_sparse.converters.tensorflow.lookup_table_files import read
 
         tell("loading")
-        chosen = {name: value for name, value in vars(options).items() if value and name != "imports"}
+        chosen = {name: value for name, value in vars(options).items() if value is not None and name != "imports"}
         if options.lookup_tables:
             chosen["lookup_tables"] = read(options.lookup_tables)
         if options.imports:

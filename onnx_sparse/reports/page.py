@@ -57,7 +57,7 @@ def document(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{text(title)}</title><style>{_resource('report.css')}</style></head><body>"
         f'<header><h1>{text(title)}</h1><p class="soft">{text(subtitle)}</p>'
-        f"{_tiles(tiles)}<nav>{links}</nav></header>{body}{data}"
+        f"{_tiles(tiles)}<nav>{links}</nav></header><main>{body}</main>{data}"
         f"{''.join(f'<script>{script}</script>' for script in scripts)}</body></html>\n"
     )
 

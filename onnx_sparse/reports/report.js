@@ -84,7 +84,7 @@
     render(graph, visible, opened) {
       const { width, height } = graph.graph();
       this.size = [Math.max(width, 1), Math.max(height, 1)];
-      const svg = element("svg", { viewBox: `0 0 ${this.size[0]} ${this.size[1]}`, role: "img" });
+      const svg = element("svg", { viewBox: `0 0 ${this.size[0]} ${this.size[1]}`, role: "group", "aria-label": this.root.dataset.title });
       svg.append(element("title", {}, this.root.dataset.title));
       const arrow = element("marker", { id: this.root.id + "-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" });
       arrow.append(element("path", { d: "M0 0L8 4L0 8z", fill: "currentColor" }));
@@ -92,7 +92,7 @@
       const labels = []; // above the edges
       for (const group of [...opened].sort((a, b) => a - b)) {
         const box = graph.node("g" + group);
-        const made = element("g", { class: "scope", tabindex: 0, role: "button" });
+        const made = element("g", { class: "scope", tabindex: 0, role: "button", "aria-label": "fold " + this.data.groups[group].label });
         const left = box.x - box.width / 2, top = box.y - box.height / 2;
         made.append(element("rect", { x: left, y: top, width: box.width, height: box.height, rx: 8 }));
         this.pressed(made, () => this.fold(group, false));
@@ -114,7 +114,7 @@
     }
 
     box(key, item, at) {
-      const made = element("g", { class: "node " + (item.folded ? "folded" : item.node.kind), tabindex: 0, role: "button" });
+      const made = element("g", { class: "node " + (item.folded ? "folded" : item.node.kind), tabindex: 0, role: "button", "aria-label": item.lines.join(" ") });
       const round = item.node.kind === "input" || item.node.kind === "output" ? at.height / 2 : 5;
       made.append(element("rect", { x: at.x - at.width / 2, y: at.y - at.height / 2, width: at.width, height: at.height, rx: item.folded ? 5 : round }));
       item.lines.forEach((line, place) => {

@@ -94,7 +94,7 @@ class StatefulSession:
             run_options: As ONNX Runtime's.
 
         Raises:
-            As the session's `run`; the states are then those from before.
+            Exception: As the session's `run`; the states are then those from before.
         """
         wanted = list(output_names) if output_names else self.output_names
         presents = [s.present for s in self.states]

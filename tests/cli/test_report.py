@@ -249,3 +249,14 @@ def test_constants_are_details_of_what_reads_them():
     assert [node["name"] for node in made["nodes"]] == ["joined"]
     assert made["nodes"][0]["details"] == [["constant", "axis"]]
     assert made["edges"] == []
+
+
+def test_the_page_can_be_heard(report, segment_max, tmp_path):
+    """It has one main part, and each header of a table has a name; so has each button of a picture."""
+    report(segment_max)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.count("<main>") == page.count("</main>") == 1
+    assert not re.search(r"<th[^>]*>\s*</th>", page)
+    drawn = [line for line in page.splitlines() if 'role: "button"' in line]
+    assert drawn
+    assert all("aria-label" in line for line in drawn)

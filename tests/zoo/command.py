@@ -244,7 +244,7 @@ class Zoo(Generic[Found]):
 
     def _page_text(self, results: Sequence[Found]) -> str:
         reasons = "\n".join(
-            f"- {result.name}: {result.outcome}. {'; '.join(result.notes)}"
+            f"- {result.name}: {result.outcome}. {'; '.join(result.notes)}".replace("][", "]\\[")  # not a reference
             for result in results
             if result.outcome != "equal"
         )
