@@ -24,6 +24,7 @@ from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
 from onnx_sparse.serving.number_lists import cut
 from onnx_sparse.serving.reading_process import ReadingProcess
+from onnx_sparse.serving.request_log import Requests, known_id
 from onnx_sparse.serving.row_requests import read_rows, write_rows
 from onnx_sparse.serving.served_model import ServedModel
 from onnx_sparse.version import __version__
@@ -33,6 +34,9 @@ _SECONDS_OF_REST = 5
 
 #: How long a body may take, in seconds, and for how many bytes it gets another one.
 _BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
+
+#: The header with what a client calls its request.
+_ID_HEADER = "x-request-id"
 
 #: The name and extensions of the server, for both protocols.
 SERVER = {"name": "onnx_sparse", "version": __version__, "extensions": ["binary_tensor_data"]}
@@ -44,10 +48,11 @@ class HttpApp:
     Args:
         models: The models by name.
         most_bytes: The largest body of a request.
+        requests: What is told of answered requests.
     """
 
-    def __init__(self, models: Mapping[str, ServedModel], most_bytes: int) -> None:
-        self._models, self._most_bytes = models, most_bytes
+    def __init__(self, models: Mapping[str, ServedModel], most_bytes: int, requests: Requests) -> None:
+        self._models, self._most_bytes, self.requests = models, most_bytes, requests
         self.draining = asyncio.Event()
         model = "/v2/models/{name}"
         version = f"{model}/versions/{{version}}"
@@ -93,13 +98,13 @@ class HttpApp:
             begun = perf_counter()
             response: Response = await answer(model, request, body)
             status = response.status_code
+            response.headers.update(_repeated(request))
             return response
         except RequestError as error:
             status = error.status
             raise
         finally:
-            metrics.REQUESTS.labels(model.name, protocol, str(status)).inc()
-            metrics.SECONDS.labels(model.name, protocol).observe(perf_counter() - begun)
+            self.requests.answered(model.name, protocol, status, begun, request.headers.get(_ID_HEADER, ""))
 
     def _model(self, request: Request) -> ServedModel:
         return find(self._models, request.path_params["name"], request.path_params.get("version", ""))
@@ -234,9 +239,15 @@ def find(models: Mapping[str, ServedModel], name: str, version: str) -> ServedMo
     return models[name]
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+def _repeated(request: Request) -> dict[str, str]:
+    """The header with the id of a request, for its answer."""
+    identifier = known_id(request.headers.get(_ID_HEADER, ""))
+    return {_ID_HEADER: identifier} if identifier else {}
+
+
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
-    headers = {"retry-after": "1"} if error.status == 503 else None
+    headers = _repeated(request) | ({"retry-after": "1"} if error.status == 503 else {})
     return JSONResponse({"error": str(error)}, error.status, headers)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import signal
 import threading
 import time
@@ -227,6 +228,30 @@ def test_grpc(server, session):
     described = grpc_call(server.grpc, "ModelMetadata", _message("ModelName")(name="shop"), "ModelMetadata")
     assert [*described.inputs[0].shape] == [-1, 2]
     assert grpc_call(server.grpc, "ServerMetadata", _message("Empty")(), "ServerMetadata").name == "onnx_sparse"
+
+
+def test_access_log_and_ids(path: Path) -> None:
+    bad, url = {"inputs": {"other": 1}}, "/v1/models/baskets:predict"
+    with serving(path, options=["--access-log"]) as server:
+        client = server.client()
+        for sent, repeated in (("a-7", "a-7"), ("x" * 200, None), ("a b", None)):
+            answer = client.post(url, bad, {"x-request-id": sent})
+            assert (answer.status, answer.headers.get("x-request-id")) == (400, repeated)
+        rows = {"inputs": {name: [*column] for name, column in drawn_rows(np.random.default_rng(0)).items()}}
+        assert client.post(url, rows, {"x-request-id": "good"}).headers["x-request-id"] == "good"
+        with pytest.raises(grpc.RpcError):
+            grpc_call(server.grpc, "ModelInfer", _message("InferRequest")(model_name="baskets", id="b\n8"), "Empty")
+        server.process.terminate()
+        assert server.process.stderr is not None
+        lines = [line.split("] ")[1] for line in server.process.stderr if "model baskets: " in line]
+    found = [re.sub(r"[0-9.]+ ms", "T ms", line.strip()) for line in lines]
+    expected = [
+        "rows 400, T ms, id a-7",
+        *["rows 400, T ms, id -"] * 2,
+        "rows 200, T ms, id good",
+        "grpc 400, T ms, id -",
+    ]
+    assert found == [f"model baskets: {line}" for line in expected]
 
 
 def compress(encoding: str, content: bytes) -> bytes:
