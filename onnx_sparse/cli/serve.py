@@ -84,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how often files are checked for changes, 0 for never (default: 1)",
     )
+    parser.add_argument("--access-log", action="store_true", help="write a line to stderr for each request to a model")
     parser.add_argument(
         "--drain",
         type=float,
@@ -191,6 +192,7 @@ def _serve(
         arguments.grace,
         arguments.drain,
         shares_ports=several,
+        logs_access=arguments.access_log,
     )
 
     def started() -> None:

@@ -15,7 +15,6 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_sparse.models.message_classes import declare_messages
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
-from onnx_sparse.serving import metrics
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
 from onnx_sparse.serving.http_app import SERVER, HttpApp, find, off_loop, size_of
 from onnx_sparse.serving.inference_requests import VERSION, chosen, known_output
@@ -190,8 +189,7 @@ class GrpcService:
             status = error.status
             raise
         finally:
-            metrics.REQUESTS.labels(model.name, "grpc", str(status)).inc()
-            metrics.SECONDS.labels(model.name, "grpc").observe(perf_counter() - begun)
+            self._http.requests.answered(model.name, "grpc", status, begun, request.id)
 
 
 def _serialized(message: Any) -> bytes:

@@ -19,10 +19,12 @@ from starlette.routing import Route
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving import metrics
+from onnx_sparse.serving.compression import answer_encoding, check_encoding, compressed, decompressed
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
 from onnx_sparse.serving.number_lists import cut
 from onnx_sparse.serving.reading_process import ReadingProcess
+from onnx_sparse.serving.request_log import Requests, known_id
 from onnx_sparse.serving.row_requests import read_rows, write_rows
 from onnx_sparse.serving.served_model import ServedModel
 from onnx_sparse.version import __version__
@@ -32,6 +34,9 @@ _SECONDS_OF_REST = 5
 
 #: How long a body may take, in seconds, and for how many bytes it gets another one.
 _BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
+
+#: The header with what a client calls its request.
+_ID_HEADER = "x-request-id"
 
 #: The name and extensions of the server, for both protocols.
 SERVER = {"name": "onnx_sparse", "version": __version__, "extensions": ["binary_tensor_data"]}
@@ -43,10 +48,11 @@ class HttpApp:
     Args:
         models: The models by name.
         most_bytes: The largest body of a request.
+        requests: What is told of answered requests.
     """
 
-    def __init__(self, models: Mapping[str, ServedModel], most_bytes: int) -> None:
-        self._models, self._most_bytes = models, most_bytes
+    def __init__(self, models: Mapping[str, ServedModel], most_bytes: int, requests: Requests) -> None:
+        self._models, self._most_bytes, self.requests = models, most_bytes, requests
         self.draining = asyncio.Event()
         model = "/v2/models/{name}"
         version = f"{model}/versions/{{version}}"
@@ -92,21 +98,19 @@ class HttpApp:
             begun = perf_counter()
             response: Response = await answer(model, request, body)
             status = response.status_code
+            response.headers.update(_repeated(request))
             return response
         except RequestError as error:
             status = error.status
             raise
         finally:
-            metrics.REQUESTS.labels(model.name, protocol, str(status)).inc()
-            metrics.SECONDS.labels(model.name, protocol).observe(perf_counter() - begun)
+            self.requests.answered(model.name, protocol, status, begun, request.headers.get(_ID_HEADER, ""))
 
     def _model(self, request: Request) -> ServedModel:
         return find(self._models, request.path_params["name"], request.path_params.get("version", ""))
 
     async def _body(self, request: Request) -> bytearray:
-        encoding = request.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise RequestError(f"the body is compressed ({encoding}); send it as it is", 415)
+        is_compressed = check_encoding(request.headers.get("content-encoding", "identity"))
         body, size = bytearray(), 0
         stream = request.stream()
         declared = request.headers.get("content-length", "0")
@@ -131,6 +135,8 @@ class HttpApp:
             raise RequestError(
                 f"the request is larger than {self._most_bytes} bytes, the most that this server takes", 413
             )
+        if is_compressed:
+            return await off_loop(_LARGE + 1, decompressed, body, self._most_bytes)
         return body
 
     async def _live(self, _: Request) -> Response:
@@ -163,16 +169,25 @@ async def _infer(model: ServedModel, request: Request, body: bytearray) -> Respo
     results = await model.answer(loaded, wanted.feeds)
     content, header = await off_loop(size_of(results), write_response, model.name, wanted, results)
     if header is None:
-        return Response(memoryview(content), media_type="application/json")
-    return Response(memoryview(content), media_type="application/octet-stream", headers={HEADER_LENGTH: str(header)})
+        return await _response(request, content, "application/json", {})
+    return await _response(request, content, "application/octet-stream", {HEADER_LENGTH: str(header)})
 
 
-async def _predict(model: ServedModel, _: Request, body: bytearray) -> Response:
+async def _predict(model: ServedModel, request: Request, body: bytearray) -> Response:
     loaded = model.loaded
     feeds, rows = await _read(loaded.features, None, read_rows, body, loaded.features)
     results = await model.answer(loaded, feeds)
     content = await off_loop(size_of(results), write_rows, results, rows)
-    return Response(memoryview(content), media_type="application/json")
+    return await _response(request, content, "application/json", {})
+
+
+async def _response(request: Request, content: bytearray, kind: str, headers: dict[str, str]) -> Response:
+    """A response with a body, compressed as the client asks for."""
+    encoding = answer_encoding(request.headers.get("accept-encoding", ""), len(content))
+    if encoding is not None:
+        content = await off_loop(len(content), compressed, content, encoding)
+        headers = {**headers, "content-encoding": encoding, "vary": "accept-encoding"}
+    return Response(memoryview(content), media_type=kind, headers=headers)
 
 
 #: Reads and writes what is large, one request after another, so that the others share the processor with one of them.
@@ -224,9 +239,15 @@ def find(models: Mapping[str, ServedModel], name: str, version: str) -> ServedMo
     return models[name]
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+def _repeated(request: Request) -> dict[str, str]:
+    """The header with the id of a request, for its answer."""
+    identifier = known_id(request.headers.get(_ID_HEADER, ""))
+    return {_ID_HEADER: identifier} if identifier else {}
+
+
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
-    headers = {"retry-after": "1"} if error.status == 503 else None
+    headers = _repeated(request) | ({"retry-after": "1"} if error.status == 503 else {})
     return JSONResponse({"error": str(error)}, error.status, headers)
 
 

@@ -64,8 +64,9 @@ def serve(settings: Settings, sock: socket.socket, started: Callable[[], None]) 
     sys.setswitchinterval(_SWITCH_SECONDS)
     models = _open(settings)
     from onnx_sparse.serving.http_app import HttpApp
+    from onnx_sparse.serving.request_log import Requests
 
-    app = HttpApp(models, settings.most_bytes)
+    app = HttpApp(models, settings.most_bytes, Requests(logs=settings.logs_access))
     gc.collect()
     gc.freeze()  # else each full collection of garbage looks at all modules, for a tenth of a second
     connections = Connections()

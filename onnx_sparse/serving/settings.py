@@ -37,6 +37,7 @@ class Settings:
         stop_seconds: How long requests in flight are awaited at the end.
         drain_seconds: How long the server goes on after it has been asked to end, no longer ready.
         shares_ports: Whether several processes serve.
+        logs_access: Whether each request to a model is logged.
     """
 
     models: dict[str, Path]
@@ -48,6 +49,7 @@ class Settings:
     stop_seconds: int
     drain_seconds: float
     shares_ports: bool
+    logs_access: bool = False
 
 
 class StartError(Exception):

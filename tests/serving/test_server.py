@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +19,7 @@ import numpy as np
 import onnx
 import pytest
 from support.baskets import model
-from support.serving_client import Client, Server, serving
+from support.serving_client import Client, Server, inference_body, serving
 
 import onnx_sparse
 from onnx_sparse.batching import run_joined
@@ -225,6 +228,74 @@ def test_grpc(server, session):
     described = grpc_call(server.grpc, "ModelMetadata", _message("ModelName")(name="shop"), "ModelMetadata")
     assert [*described.inputs[0].shape] == [-1, 2]
     assert grpc_call(server.grpc, "ServerMetadata", _message("Empty")(), "ServerMetadata").name == "onnx_sparse"
+
+
+def test_access_log_and_ids(path: Path) -> None:
+    bad, url = {"inputs": {"other": 1}}, "/v1/models/baskets:predict"
+    with serving(path, options=["--access-log"]) as server:
+        client = server.client()
+        for sent, repeated in (("a-7", "a-7"), ("x" * 200, None), ("a b", None)):
+            answer = client.post(url, bad, {"x-request-id": sent})
+            assert (answer.status, answer.headers.get("x-request-id")) == (400, repeated)
+        rows = {"inputs": {name: [*column] for name, column in drawn_rows(np.random.default_rng(0)).items()}}
+        assert client.post(url, rows, {"x-request-id": "good"}).headers["x-request-id"] == "good"
+        with pytest.raises(grpc.RpcError):
+            grpc_call(server.grpc, "ModelInfer", _message("InferRequest")(model_name="baskets", id="b\n8"), "Empty")
+        server.process.terminate()
+        assert server.process.stderr is not None
+        lines = [line.split("] ")[1] for line in server.process.stderr if "model baskets: " in line]
+    found = [re.sub(r"[0-9.]+ ms", "T ms", line.strip()) for line in lines]
+    expected = [
+        "rows 400, T ms, id a-7",
+        *["rows 400, T ms, id -"] * 2,
+        "rows 200, T ms, id good",
+        "grpc 400, T ms, id -",
+    ]
+    assert found == [f"model baskets: {line}" for line in expected]
+
+
+def compress(encoding: str, content: bytes) -> bytes:
+    return gzip.compress(content) if encoding == "gzip" else zlib.compress(content)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_requests_and_answers(path, client, session, encoding):
+    rows = drawn_rows(np.random.default_rng(5))
+    feeds = onnx_sparse.features(session).feeds(rows)
+    for is_binary in (True, False):
+        body, headers = inference_body(feeds, is_binary=is_binary)
+        plain = client.post("/v2/models/baskets/infer", body, headers)
+        small = client.post(
+            "/v2/models/baskets/infer", compress(encoding, body), {**headers, "content-encoding": encoding}
+        )
+        assert (small.status, small.body) == (200, plain.body)
+    many = {"inputs": {name: list(column) * 200 for name, column in rows.items()}}
+    plain = client.post("/v1/models/baskets:predict", many)
+    packed = client.post("/v1/models/baskets:predict", many, {"accept-encoding": f"br, {encoding};q=0.5"})
+    assert packed.headers["content-encoding"] == encoding
+    assert zlib.decompress(packed.body, zlib.MAX_WBITS | 32) == plain.body
+    assert (
+        "content-encoding"
+        not in client.post("/v1/models/baskets:predict", many, {"accept-encoding": "gzip;q=0"}).headers
+    )
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_requests_that_are_refused(client, encoding):
+    whole = compress(encoding, b'{"instances": []}')
+    bodies = {
+        b"": (400, "no JSON"),
+        whole[:-3]: (400, "ends too soon"),
+        b"\x00" + whole: (400, "damaged"),
+        whole + whole[:1]: (400, "ends too soon"),
+        whole + whole: (400, "no JSON"),
+        compress(encoding, bytes(1 << 27)): (413, "more than 1048576 bytes"),
+        compress(encoding, b"") * 100: (400, "more than 64 parts"),
+    }
+    for body, (status, error) in bodies.items():
+        answer = client.post("/v1/models/baskets:predict", body, {"content-encoding": encoding})
+        assert answer.status == status
+        assert error in answer.error
 
 
 def test_grpc_health(path: Path) -> None:

@@ -63,7 +63,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         save(folder, "text", TensorProto.STRING, replace, constants, TensorProto.STRING),
         save(folder, "inflate", TensorProto.STRING, inflate, [], TensorProto.STRING),
     ]
-    with serving(*models) as started:
+    with serving(*models, options=["--max-request-size", str(int(8 * MIB))]) as started:
         yield started
 
 
