@@ -14,7 +14,8 @@ import keras  # noqa: E402
 from support.tensorflow_functions import function, values  # noqa: E402
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
-from onnx_sparse.converters.tensorflow import conversion, convert, verify  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+from onnx_sparse.converters.tensorflow import passes as tensorflow_passes  # noqa: E402
 
 
 def numbers(*shape):
@@ -136,8 +137,8 @@ def test_a_model_that_does_not_load_is_refused(monkeypatch):
             if initializer.data_type == onnx.TensorProto.INT64:
                 initializer.CopyFrom(onnx.numpy_helper.from_array(np.array([31]), initializer.name))
 
-    passes = [replace(step, apply=misplace) if step.name == "guard" else step for step in conversion.passes()]
-    monkeypatch.setattr(conversion, "passes", lambda **_: passes)
+    passes = [replace(step, apply=misplace) if step.name == "guard" else step for step in tensorflow_passes.passes()]
+    monkeypatch.setattr("onnx_sparse.converters.tensorflow.passes.passes", lambda **_: passes)
     with pytest.raises(ConversionError, match=r"the converted model is not valid: .*Unexpected axis value: 31"):
         convert(expanded)
 
