@@ -51,7 +51,8 @@ def write_msprobe(msit: Path, root: Path, *, device: str = "0_77", task: str = "
 def _rename(node: Document, ids: list[str]) -> None:
     """Give operations the names that ATB gives them: the type and all ids."""
     for position, child in enumerate(node.get("nodes", [])):
-        child["opName"] = "_".join([child["opType"] or "Node", *ids, str(position)])
+        if child.get("opType"):  # a plugin keeps its own name
+            child["opName"] = "_".join([child["opType"], *ids, str(position)])
         _rename(child, [*ids, str(position)])
 
 
