@@ -98,7 +98,7 @@ def feeds(given: dict[str, object]) -> dict[str, np.ndarray]:
     ("options", "reason"),
     [
         ({"verify_with": ["x"]}, "verify_with= x: expected FILE.npz"),
-        ({"write_inputs": "inputs.txt"}, "write_inputs= inputs.txt: expected FILE.json or FILE.npz"),
+        ({"write_inputs": "inputs.txt"}, "cannot write inputs.txt: expected a name that ends in .json or .npz"),
         ({"report": "report.html"}, "report= is about a file: give output=, too"),
         ({"explain": True}, "explain=True of an ONNX file is for fuse=True"),
         ({"repair_scatter": ["add"]}, "repair_scatter= is for fuse=True"),

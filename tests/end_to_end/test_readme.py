@@ -28,8 +28,8 @@ README = (ROOT / "README.md").read_text("utf-8")
 GUIDES = ("tensorflow", "report", "ascend", "openvino", "onnx", "rows", "tables", "serving")
 #: These need an environment of their own size.
 SEPARATE_GUIDES = ("torch",)
-#: tests/converters/test_entry_points.py runs this one.
-PACKAGED_GUIDES = ("handlers",)
+#: tests/converters/test_entry_points.py and test_roads.py run these.
+PACKAGED_GUIDES = ("handlers", "roads")
 
 
 def blocks(*texts: str) -> list[tuple[str, str]]:
