@@ -126,7 +126,12 @@ def finish(result: ModelProto, *, keeps_files: bool) -> ModelProto:
 
 
 def without_tables(model: ModelProto) -> ModelProto:
-    """The model, or a copy of one with large initializers, which are references then."""
+    """The model, or a copy of one with large initializers, which are references then.
+
+    Raises:
+        ValueError: An initializer has an element type that ONNX lacks.
+    """
+    _check_types(model)
     if not any(map(_is_large, model.graph.initializer)):
         return model
     light = ModelProto()
@@ -141,6 +146,14 @@ def without_tables(model: ModelProto) -> ModelProto:
         else:
             light.graph.initializer.append(tensor)
     return light
+
+
+def _check_types(model: ModelProto) -> None:
+    for tensor in model.graph.initializer:
+        try:
+            numpy_dtype(tensor.data_type)
+        except ValueError as error:
+            raise ValueError(f"tensor {tensor.name!r} has {error}") from None
 
 
 def _is_large(tensor: TensorProto) -> bool:
@@ -200,7 +213,11 @@ def detach_large_tensors(model: ModelProto, large: int = LARGE) -> tuple[ModelPr
     Returns:
         A model without references and no arrays when it is not large. Otherwise a copy whose large initializers are
         marked as external data, and their data as arrays by name, for `SessionOptions.add_external_initializers`.
+
+    Raises:
+        ValueError: An initializer has an element type that ONNX lacks.
     """
+    _check_types(model)
     is_small = whole_size(model) < large
     if is_small and not any(map(is_reference, all_tensors(model))):
         return model, {}
