@@ -162,3 +162,14 @@ def test_what_is_not_computed(cli, tmp_path, params, reason):
     dump(tmp_path, "AllReduce", params, [[np.ones(3, F16)]] * 2, lambda rank: np.full(3, 2, F16))
     result = cli("replay", tmp_path, "--json")
     assert reason in result.json["layers"][0]["operations"][0]["reason"]
+
+
+@pytest.mark.parametrize("kind", ["AllReduce", "AllGather", "ReduceScatter", "AllToAll"])
+def test_ranks_whose_tensors_do_not_fit_together(cli, tmp_path, kind):
+    parts = [np.ones((4, 2), F16), np.ones((3, 5), F16)]
+    dump(tmp_path, kind, lambda rank: {}, [[part] for part in parts], lambda rank: parts[rank])
+    result = cli("replay", tmp_path, "--json")
+    for run in result.json["layers"]:
+        (operation,) = run["operations"]
+        assert operation["verdict"] == "not compared"
+        assert "do not fit together" in operation["reason"] or "cannot be split" in operation["reason"]

@@ -152,3 +152,12 @@ def test_nan_and_infinities():
         other = values.copy()
         other[0, place] = 2
         assert not compare("", "", values, other).ok
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_that_doubles_cannot_tell_apart(dtype):
+    values = np.full((2, 8), 2**53, dtype)
+    other = values + (np.arange(16).reshape(2, 8) == 11).astype(dtype)
+    found = compare("", "", values, other)
+    assert not found.ok
+    assert found.where == (1, 3)

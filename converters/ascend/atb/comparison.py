@@ -163,8 +163,8 @@ def compare(
     unit = _unit(expected) if dtype in TOLERANCES else 0.0
     rounded = 0.0 if exact or terms == 1 else ROUNDOFF.get(dtype, 0.0) * float(np.sqrt(min(terms, _MOST_ROUNDED)))
     found = _Differences(dtype, tolerance, exact, unit, rounded)
-    for here, npu, more in _blocks(actual, expected, noise):
-        found.add(here, npu, more)
+    for here, npu, more, same in _blocks(actual, expected, noise):
+        found.add(here, npu, more, same)
     if found.saturated and dtype == "float16":
         notes.append("65504 on the NPU is infinite here: try --fp16-overflow saturate")
     place, measures = found.place, found.measures()
@@ -193,7 +193,7 @@ def compare(
     )
 
 
-def _blocks(actual: Array, expected: Array, noise: Array | None) -> Iterator[tuple[Array, Array, Array]]:
+def _blocks(actual: Array, expected: Array, noise: Array | None) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Rows of both tensors as float64, and how far they may be off; caches are too large to be wide as a whole."""
     width = 1
     for size in reversed(expected.shape):
@@ -207,7 +207,9 @@ def _blocks(actual: Array, expected: Array, noise: Array | None) -> Iterator[tup
     for top in range(0, rows, tall):
         for left in range(0, width, max(wide, 1)):
             part = slice(top, top + tall), slice(left, left + wide)
-            yield here[part].astype(np.float64), npu[part].astype(np.float64), more[part]
+            a, b = here[part], npu[part]
+            x, y = a.astype(np.float64), b.astype(np.float64)
+            yield x, y, more[part], (a == b) | (np.isnan(x) & np.isnan(y))
 
 
 @dataclass
@@ -263,7 +265,7 @@ class _Differences:
     recorded: _Sums = field(default_factory=_Sums)
     is_finite: bool = True
 
-    def add(self, a: Array, b: Array, more: Array) -> None:
+    def add(self, a: Array, b: Array, more: Array, same: Array) -> None:
         """Add rows."""
         finite_a, finite_b = np.isfinite(a), np.isfinite(b)
         finite = finite_a & finite_b
@@ -271,7 +273,6 @@ class _Differences:
         self.recorded.add(b, finite_b)
         self.is_finite = self.is_finite and bool(finite.all())
         self.products += float(np.vdot(np.where(finite, a, 0.0), np.where(finite, b, 0.0)))
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
         if same.all():
             self.within = [n + a.size for n in self.within]
         else:
@@ -284,6 +285,7 @@ class _Differences:
         magnitude = np.abs(np.where(finite, b, 0.0))
         with np.errstate(invalid="ignore", over="ignore"):
             distance = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
+            distance[~same & (a == b)] = 1.0  # integers that float64 cannot tell apart
             relative = np.where(same, 0.0, distance / np.maximum(np.abs(np.where(finite, b, 1.0)), 1e-30))
             allowed = self._allowed(magnitude, finite) + more
             excess = np.where(same, 0.0, distance / np.maximum(allowed, 1e-300))

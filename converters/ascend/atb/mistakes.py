@@ -6,6 +6,7 @@ If what comes out agrees with the NPU's, where the right result does not, that i
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -70,7 +71,8 @@ def _of(*kinds: str) -> Callable[[Callable[[Trial], Variants]], Callable[[Trial]
 def variants(kind: str, trial: Trial) -> Variants:
     """The operation with each mistake that it can have, the likeliest first."""
     for function in _MISTAKES.get(kind, ()):
-        yield from function(trial)
+        with contextlib.suppress(IndexError, TypeError, ValueError):  # parameters of a form that only the handler reads
+            yield from function(trial)
     yield from _saturation(trial)
 
 

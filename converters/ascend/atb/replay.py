@@ -30,7 +30,7 @@ from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorPlace, TensorRecord
 from onnx_sparse.converters.ascend.atb.runs import Run
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
-from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line
 from onnx_sparse.converters.tensor import shape_text
 
 Array = np.ndarray[Any, Any]
@@ -319,7 +319,14 @@ class _Layer:
         if missing or len(found) != size:
             lacks = f"no rank {', '.join(missing[:8])}" if missing else f"{len(found)}"
             raise Unsupported(f"it exchanges tensors between {size} ranks, and the dump has {lacks} in this round")
-        ranks = [found[number] for number in range(size)]
+        try:
+            return self._computed(node, params, [found[number] for number in range(size)], own)
+        except (IndexError, ValueError) as error:  # numpy's, of shapes that do not fit together
+            raise Unsupported(f"the tensors of its ranks do not fit together: {first_line(error)}") from error
+
+    def _computed(self, node: AtbNode, params: Parameters, ranks: list[Rank], own: int) -> tuple[Array, Array]:
+        """The result of one rank, and how far it may be off."""
+        size = len(ranks)
         if node.kind in COLLECTIVES:
             collective = COLLECTIVES[node.kind]
             result = collective.compute(ranks, own)
@@ -503,21 +510,21 @@ class _Layer:
                     made = runner.run(node, trial.param, record, list(trial.inputs))
                     yield words, [trial.after(array) if trial.after else array for array in made]
         elif ranks > 1:
-            yield from (
-                (f"the tensor of rank {peer.run.device_number} alone", [peer._recorded(node, 0)])
-                for peer in self._peer_layers
-                if any(other.path == node.path for other in peer.graph.nodes)
-            )
+            for peer in self._peer_layers:
+                there = next((other for other in peer.graph.nodes if other.path == node.path), None)
+                if there is not None and there.inputs:
+                    with contextlib.suppress(Unsupported, ConversionError):
+                        yield f"the tensor of device {peer.run.device_number} alone", [peer._recorded(there, 0)]
         if len(results) == 1 and npu[0].size == results[0].size:
             here = results[0].reshape(npu[0].shape)
             yield from ((words, [array]) for words, array in resemblances(here, npu[0], inputs))
         for run in self.relatives:
             other = run.records().of(node.path, node.name)
-            there = [self._written(node, other, position) for position in range(len(results))]
-            if all(found is not None and found.file is not None for found in there):
+            recorded = [self._written(node, other, position) for position in range(len(results))]
+            if all(found is not None and found.file is not None for found in recorded):
                 where = f"device {run.device_number}" if run.device != self.run.device else f"round {run.round}"
                 with contextlib.suppress(Unsupported, ConversionError):
-                    yield f"the result of {where}", [read_tensor(f.file, run.root) for f in there if f and f.file]
+                    yield f"the result of {where}", [read_tensor(f.file, run.root) for f in recorded if f and f.file]
 
     def _results(self, path: NodePath, name: str, op_type: str, names: tuple[str, ...]) -> Outcome | None:
         """Compare the results of a graph; None if the dump has none of them."""
