@@ -5,9 +5,10 @@ A row names an operator and what it is called with:
     row("MatMul", a=numbers("mk"), b=numbers("kn"))
     row("Concat", concat_dim=each(constant(0), constant(-1)), values=[numbers("mn"), numbers("mn")])
 
-A letter is a dimension. What a row leaves open is tried: each element type that the operator declares, each value of a
-Boolean attribute and of one with a list of allowed texts, each `each(...)`, and 0 for each dimension. Of the open
-things, one differs from the first choices at a time. Where TensorFlow raises, the trial says nothing.
+A letter is a dimension, and a digit is a size. What a row leaves open is tried: each element type that the operator
+declares, each value of a Boolean attribute and of one with a list of allowed texts, each `each(...)`, and 0 for each
+dimension. Of the open things, one differs from the first choices at a time. Where TensorFlow raises, the trial says
+nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tensorflow.python.framework import op_def_library
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.converters.tensorflow.graph_source import from_graph
+from onnx_sparse.converters.tensorflow.handlers import differences
 from onnx_sparse.converters.tensorflow.reading.element_types import NAMES, ONNX_TYPES
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef
 
@@ -46,8 +48,16 @@ _TOLERANCES = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e
 #: The attributes that say the sizes and steps of windows, and the letters of tensors of any rank.
 _OF_WINDOWS = frozenset({"ksize", "ksizes", "strides", "rates", "dilations"})
 _RANKS = "mnpqr"
+#: The inputs and attributes that are axes.
+_AXES = frozenset(
+    {"axis", "dim", "dimension", "reduction_indices", "reduction_axes", "dims", "concat_dim", "split_dim"}
+)
 #: Operators of which the page of differences says what NaN becomes, by a word of their names.
 _WITHOUT_ENDS = {"Pool", "LRN", "Scatter", "Segment"}
+#: The same, which are equal of infinities.
+_WITHOUT_NAN = frozenset(op for what, ops in differences().items() if "NaN" in what for op in ops)
+#: Operators of which TensorFlow returns an empty result of another shape than it says.
+_OF_NO_ROWS = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative"})
 #: The element types that are tried first.
 _PREFERRED = ("float32", "int64", "int32", "string", "bool")
 
@@ -63,6 +73,10 @@ class Input:
         is_constant: Whether it is a constant of the graph.
         is_sorted: Whether the numbers are in order.
         has_ends: Whether some of the numbers are the ends of their type, or no numbers.
+        has_nan: Whether no numbers are among them.
+        make: Makes the value of the sizes of letters.
+        of: The letters that `make` reads.
+        is_rank_known: Whether the graph says the rank.
     """
 
     sizes: str = ""
@@ -72,16 +86,23 @@ class Input:
     is_constant: bool = False
     is_sorted: bool = False
     has_ends: bool = False
+    has_nan: bool = True
+    make: Callable[[np.random.Generator, Mapping[str, int]], np.ndarray] | None = None
+    of: str = ""
+    is_rank_known: bool = True
 
     def array(self, dtype: tf.DType, dims: Mapping[str, int], seed: str) -> np.ndarray:
         """The value in an element type."""
         if self.value is not None:
             if dtype == tf.string:
-                words = np.array([str(item).encode() for item in np.ravel(self.value)], object)
+                items = np.ravel(np.array(self.value, object))
+                words = np.array([item if isinstance(item, bytes) else str(item).encode() for item in items], object)
                 return words.reshape(np.shape(self.value))
             return np.asarray(self.value).astype(dtype.as_numpy_dtype)
-        shape = [dims[letter] for letter in self.sizes]
         rng = np.random.default_rng(zlib.crc32(seed.encode()))
+        if self.make is not None:
+            return self.make(rng, dims).astype(dtype.as_numpy_dtype)
+        shape = [_size(letter, dims) for letter in self.sizes]
         if dtype == tf.string:
             return np.array(np.array(_WORDS, object)[rng.integers(0, len(_WORDS), shape)], object)
         if dtype == tf.bool:
@@ -94,10 +115,14 @@ class Input:
             made = rng.integers(int(low), max(int(high), int(low) + 1), shape)
         made = np.asarray(made).astype(dtype.as_numpy_dtype)
         if self.has_ends and made.size:
-            ends = [np.nan, np.inf, -np.inf, -0.0] if dtype.is_floating else [dtype.min, dtype.max, 0]
+            ends = [np.inf, -np.inf, -0.0, *[np.nan] * self.has_nan] if dtype.is_floating else [dtype.min, dtype.max, 0]
             places = rng.random(made.shape) < 0.3
             made[places] = np.array(ends, dtype.as_numpy_dtype)[rng.integers(0, len(ends), int(places.sum()))]
         return np.sort(made, axis=-1) if self.is_sorted else made
+
+
+def _size(letter: str, dims: Mapping[str, int]) -> int:
+    return int(letter) if letter.isdigit() else dims[letter]
 
 
 def numbers(sizes: str, low: float = -4, high: float | str = 5, *, is_sorted: bool = False) -> Input:
@@ -118,6 +143,38 @@ def given(value: Any) -> Input:
 def constant(value: Any) -> Input:
     """A constant of the graph."""
     return Input(value=value, is_constant=True)
+
+
+def places(count: str, sizes: str) -> Input:
+    """The sorted coordinates of so many different elements of a sparse tensor of these sizes, of less if it is full."""
+
+    def made(rng: np.random.Generator, dims: Mapping[str, int]) -> np.ndarray:
+        shape = [_size(letter, dims) for letter in sizes]
+        cells = int(np.prod(shape))
+        chosen = np.sort(rng.permutation(cells)[: _size(count, dims)])
+        return (
+            np.stack(np.unravel_index(chosen, shape or [1])[: len(shape)], axis=-1)
+            if cells
+            else np.zeros((0, len(shape)))
+        )
+
+    return Input(f"{count}{len(sizes)}", make=made, of=sizes)
+
+
+def shape_of(sizes: str) -> Input:
+    """The sizes as a tensor."""
+    return Input(str(len(sizes)), make=lambda _, dims: np.array([_size(c, dims) for c in sizes], np.int64), of=sizes)
+
+
+def splits(rows: str, count: str) -> Input:
+    """Where rows begin and end that have so many elements together."""
+
+    def made(rng: np.random.Generator, dims: Mapping[str, int]) -> np.ndarray:
+        end, many = _size(count, dims), _size(rows, dims)
+        inner = np.sort(rng.integers(0, end + 1, max(many - 1, 0)))
+        return np.array([0, *inner, end] if many or end else [0])
+
+    return Input(" ", make=made, of=rows + count)
 
 
 @dataclass(frozen=True)
@@ -191,7 +248,8 @@ def _definitions() -> dict[str, Any]:
 def _open_things(row: Row) -> tuple[dict[str, list[Any]], dict[str, list[tf.DType]], dict[str, int]]:
     """The alternatives of a row's inputs and attributes, those of its types, and the usual sizes by letter."""
     definition = _definitions()[row.op]
-    letters = sorted({c for given in _flat(row.arguments.values()) if isinstance(given, Input) for c in given.sizes})
+    used = "".join(given.sizes + given.of for given in _flat(row.arguments.values()) if isinstance(given, Input))
+    letters = sorted(filter(str.isalpha, {*used}))
     dims = {letter: row.sizes.get(letter, 2 + k) for k, letter in enumerate(letters)}
     choices: dict[str, list[Any]] = {}
     for name, argument in row.arguments.items():
@@ -200,12 +258,11 @@ def _open_things(row: Row) -> tuple[dict[str, list[Any]], dict[str, list[tf.DTyp
     for attr in definition.attr:
         if attr.type == "type":
             types[attr.name] = choices.pop(attr.name, None) or _types_of(attr)
-        elif attr.name not in choices and attr.HasField("default_value"):
-            if attr.type == "bool":
-                choices[attr.name] = [attr.default_value.b, not attr.default_value.b]
-            elif attr.type == "string" and attr.allowed_values.list.s:
-                allowed = [value.decode() for value in attr.allowed_values.list.s]
-                choices[attr.name] = sorted(allowed, key=lambda v: v != attr.default_value.s.decode())
+        elif attr.name not in choices and attr.type == "bool":
+            choices[attr.name] = [attr.default_value.b, not attr.default_value.b]
+        elif attr.name not in choices and attr.HasField("default_value") and attr.allowed_values.list.s:
+            allowed = [value.decode() for value in attr.allowed_values.list.s]
+            choices[attr.name] = sorted(allowed, key=lambda v: v != attr.default_value.s.decode())
     return choices, types, dims
 
 
@@ -243,26 +300,30 @@ def drawn(row: Row, seed: int) -> Trial:
     """A call of a row in which all is drawn at once that `trials` vary one at a time, and more.
 
     The inputs are fed or constants, of which some numbers are ends of their type. The sizes are 0 to 5, known or not.
-    Where an operator takes tensors of any rank, the rank is 0 to 5. The sizes and steps of windows are drawn, too.
+    Where an operator takes tensors of any rank, the rank is 0 to 5. Operands lack leading dimensions or have sizes
+    of 1. The graph may not say a rank. The axes, and the sizes and steps of windows are drawn, too.
     """
     draw = random.Random(f"{row.op} {seed}")
     choices, types, dims = _open_things(row)
     chosen = {name: draw.choice(found) for name, found in choices.items()}
-    is_free = dims.keys() == {"m", "n"} and not row.sizes and row.zeros is None
-    has_places = any(isinstance(each, Input) and isinstance(each.high, str) for each in _flat(row.arguments.values()))
-    rank = draw.randint(0, 5) if is_free and not has_places else None
     names = {arg.name for arg in _definitions()[row.op].input_arg}
+    rank = draw.randint(0, 5) if _is_of_any_rank(row, chosen, names) and draw.random() < 0.7 else None
     constants = {name for name in sorted(names) if draw.random() < 0.25}
     for name in sorted(chosen.keys() & names):
-        varied = _varied(chosen[name], name in constants, rank, draw)
-        chosen[name] = replace(varied, has_ends=False) if _WITHOUT_ENDS & {*_words(row.op)} else varied
+        varied = _varied(chosen[name], row.op, name in constants, rank, draw)
+        if name in _AXES and draw.random() < 0.3:
+            varied = _drawn_axes(varied, 3 if rank is None else rank, draw)
+        chosen[name] = varied
     for name in sorted(chosen.keys() - names):
         if name in _OF_WINDOWS and isinstance(chosen[name], list) and draw.random() < 0.7:
             first, *inner, last = chosen[name]
             chosen[name] = [first, *(draw.randint(1, 5) for _ in inner), last]
-    letters = "".join(dims) if rank is None else _RANKS[:rank]
+        elif name in _AXES and draw.random() < 0.3:
+            chosen[name] = draw.randint(-3, 2)
+    letters = "".join(dict.fromkeys([*dims, *("" if rank is None else _RANKS[:rank])]))
     sizes = {c: draw.choice((0, 1, 2, 3, 5)) if draw.random() < 0.4 else dims.get(c, 2) for c in letters}
-    for letter in row.known if row.zeros is None else set(letters) - set(row.zeros):
+    ends = {each.high for each in _flat(row.arguments.values()) if isinstance(each, Input)}
+    for letter in (ends & sizes.keys()) | (set(row.known) if row.zeros is None else set(letters) - set(row.zeros)):
         sizes[letter] = max(sizes[letter], 1)
     return Trial(
         row.op,
@@ -278,20 +339,51 @@ def drawn(row: Row, seed: int) -> Trial:
     )
 
 
+def _is_of_any_rank(row: Row, chosen: Mapping[str, Any], names: set[str]) -> bool:
+    """Whether the inputs of a row have the same dimensions, but for leading ones, and none is said more of."""
+    inputs = list(_flat(chosen[name] for name in sorted(chosen.keys() & names)))
+    sizes = max((each.sizes for each in inputs), key=len)
+    is_said = row.sizes or row.zeros is not None or any(isinstance(each.high, str) or each.make for each in inputs)
+    return not is_said and len(sizes) > 1 and sizes.isalpha() and all(sizes.endswith(each.sizes) for each in inputs)
+
+
 def _words(op_type: str) -> list[str]:
     return re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", op_type)
 
 
-def _varied(given: Any, is_constant: bool, rank: int | None, draw: random.Random) -> Any:
+def _varied(given: Any, op: str, is_constant: bool, rank: int | None, draw: random.Random) -> Any:
     if isinstance(given, list):
-        return [_varied(each, is_constant, rank, draw) for each in given]
-    is_open = given.value is None and not given.is_constant
+        return [_varied(each, op, is_constant, rank, draw) for each in given]
+    is_open = given.value is None and not given.is_constant and given.make is None
+    sizes = given.sizes
+    if rank is not None and is_open:
+        sizes = _RANKS[:rank]
+        if draw.random() < 0.2:
+            sizes = "".join(draw.choice((c, "1")) for c in sizes)[draw.choice((0, 0, 1, 2)) :]
     return replace(
         given,
-        sizes=given.sizes if rank is None or not is_open else _RANKS[:rank],
-        is_constant=given.is_constant or is_constant,
-        has_ends=is_open and (given.low, given.high) == (-4, 5) and draw.random() < 0.3,
+        sizes=sizes,
+        is_constant=is_constant if is_open or draw.random() < 0.1 else given.is_constant or is_constant,
+        has_ends=_has_ends(given, op) and draw.random() < 0.3,
+        has_nan=op not in _WITHOUT_NAN,
+        is_rank_known=draw.random() < 0.9,
     )
+
+
+def _has_ends(given: Input, op: str) -> bool:
+    is_open = given.value is None and not given.is_constant and given.make is None
+    return is_open and (given.low, given.high) == (-4, 5) and not _WITHOUT_ENDS & {*_words(op)}
+
+
+def _drawn_axes(given: Any, rank: int, draw: random.Random) -> Any:
+    """Other axes in the form of the given ones."""
+    if given.value is None or np.asarray(given.value).dtype == bool:
+        return given
+    end = max(rank, 1)
+    if np.ndim(given.value) == 0:
+        return replace(given, value=draw.randrange(-end, end))
+    axes = [axis - end * draw.randint(0, 1) for axis in draw.sample(range(end), draw.randint(0, end))]
+    return replace(given, value=axes)
 
 
 def _flat(values: Any) -> Iterator[Any]:
@@ -325,13 +417,15 @@ def _arrays(trial: Trial) -> dict[str, Any]:
     for arg in _definitions()[trial.op].input_arg:
         if arg.name not in trial.inputs:
             continue
-        dtype = trial.types[arg.type_attr] if arg.type_attr else tf.as_dtype(arg.type) if arg.type else tf.float32
         source = trial.inputs[arg.name]
+        seed = f"{trial.op} {arg.name}{trial.seed or ''}"
+        dtype = trial.types[arg.type_attr] if arg.type_attr else tf.as_dtype(arg.type) if arg.type else tf.float32
         if isinstance(source, Input):
-            found[arg.name] = source.array(dtype, trial.dims, f"{trial.op} {arg.name}{trial.seed or ''}")
+            found[arg.name] = source.array(dtype, trial.dims, seed)
         else:
+            dtypes = trial.attributes.get(arg.type_list_attr, [dtype] * len(source))
             found[arg.name] = [
-                s.array(dtype, trial.dims, f"{trial.op} {arg.name}{trial.seed or ''} {k}") for k, s in enumerate(source)
+                s.array(t, trial.dims, f"{seed} {k}") for k, (s, t) in enumerate(zip(source, dtypes, strict=True))
             ]
     return found
 
@@ -357,9 +451,10 @@ def _built(trial: Trial, arrays: Mapping[str, Any]) -> _Built:
         is_brain = dtype == tf.bfloat16
         sizes = source.sizes or " " * array.ndim
         shape = [
-            size if trial.are_sizes_known or c in sized else None for c, size in zip(sizes, array.shape, strict=True)
+            size if trial.are_sizes_known or c in sized or c.isdigit() else None
+            for c, size in zip(sizes, array.shape, strict=True)
         ]
-        holder = tf.compat.v1.placeholder(tf.float32 if is_brain else dtype, shape)
+        holder = tf.compat.v1.placeholder(tf.float32 if is_brain else dtype, shape if source.is_rank_known else None)
         fed[holder.name] = array.astype(np.float32) if is_brain else array
         return tf.cast(holder, tf.bfloat16) if is_brain else holder
 
@@ -371,6 +466,7 @@ def _built(trial: Trial, arrays: Mapping[str, Any]) -> _Built:
         inferred = {text for arg in definition.input_arg for text in (arg.type_attr, arg.type_list_attr)}
         types = {name: dtype for name, dtype in trial.types.items() if name not in inferred}
         attributes = {**_defaults(definition), **trial.attributes, **types}
+        attributes = {name: value for name, value in attributes.items() if name not in inferred}
         made = tf.nest.flatten(op_def_library.apply_op(trial.op, **inputs, **attributes))
         made = [tf.cast(tensor, tf.float32) if tensor.dtype == tf.bfloat16 else tensor for tensor in made]
         return _Built(graph, fed, [tf.identity(tensor).name for tensor in made])
@@ -394,7 +490,16 @@ def _listed(inputs: Mapping[str, Any]) -> list[Any]:
 
 def _model(trial: Trial, built: _Built) -> Any:
     graph_def = GraphDef.FromString(built.graph.as_graph_def().SerializeToString())
-    return convert(from_graph(graph_def, name=trial.op, inputs=list(built.inputs), outputs=built.outputs))
+
+    def converted(inputs: list[str]) -> Any:
+        return convert(from_graph(graph_def, name=trial.op, inputs=inputs, outputs=built.outputs))
+
+    try:
+        return converted(list(built.inputs))
+    except ConversionError as error:
+        if "has no known rank; say its shape" not in str(error):
+            raise
+        return converted([f"{name}[{','.join(['-1'] * array.ndim)}]" for name, array in built.inputs.items()])
 
 
 def outcome(trial: Trial, answered: Callable[[], None] = lambda: None) -> str:
@@ -417,6 +522,8 @@ def outcome(trial: Trial, answered: Callable[[], None] = lambda: None) -> str:
     try:
         model = _model(trial, built)
     except ConversionError as error:
+        if "do not fit each other" in str(error):
+            raise AssertionError(f"{trial.op} {trial.name}: {error}") from error
         return f"refused: {error}"
     try:
         got = answers(model, list(built.inputs.values()))
@@ -426,6 +533,8 @@ def outcome(trial: Trial, answered: Callable[[], None] = lambda: None) -> str:
         if trial.outputs is not None and k >= trial.outputs:
             break
         where = f"{trial.op} {trial.name}, output {k}"
+        if trial.op in _OF_NO_ROWS and not one.size:
+            continue
         assert (one.dtype, one.shape) == (want.dtype, want.shape), (
             f"{where}: {one.dtype}{one.shape} not {want.dtype}{want.shape}"
         )

@@ -38,6 +38,11 @@ ELEMENTWISE = (
     *(_unary(op, 0.25, 5) for op in _POSITIVE),
     *(_unary(op, -1, 1) for op in _IN_UNIT),
     _unary("Acosh", 1, 5),
+    _unary("Ndtri", 0, 1),
+    *(
+        row(op, x=each(numbers("mn", -4, 5), numbers("mn", 0, 1), given([-2, 1, 2, 30, 1e4])))
+        for op in ("Lgamma", "Digamma")
+    ),
     row("Pow", x=numbers("mn", 1, 4), y=numbers("n", 0, 4)),
     row("AddN", inputs=each([numbers("mn"), numbers("mn")], [numbers("mn")])),
     row("LeakyRelu", features=numbers("mn"), alpha=each(0.2, 0.0, 1.5)),

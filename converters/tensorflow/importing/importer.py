@@ -56,6 +56,8 @@ _KINDS = {
     ComplexTensor: "complex numbers",
     SparseMatrix: "a sparse matrix",
 }
+#: What is said where a handler fails, as on ranks or sizes that its operator does not take.
+_DO_NOT_FIT = "its inputs and attributes do not fit each other"
 _ON_UNKNOWN_SHAPE = "; say the shapes of the inputs"
 
 
@@ -161,6 +163,8 @@ class Importer(Context):
                     if node.op not in STRUCTURE:
                         find_handler(node.op)
                         refuse_types(node)
+                except (IndexError, ValueError, OverflowError, ZeroDivisionError) as error:
+                    raise Unsupported(f"{_DO_NOT_FIT}: {error}") from error
             waiting.pop()
             self._open.discard(key)
             if made is None:

@@ -13,6 +13,8 @@ from onnx_sparse.converters.tensorflow.reading.model import Model
 #: The ranks that are tried; TensorFlow's operators take no more dimensions.
 _RANKS = range(9)
 #: A name with a shape, `"x:0[-1,3]"`.
+#: What is said of a rank that an operator does not take.
+_OF_RANKS = re.compile(r"\brank\b|dimension|\baxis\b|do not fit")
 _SHAPED = re.compile(r"(.+)\[((?:-?\d{1,9}(?:, ?-?\d{1,9})*)?)\]")
 
 
@@ -72,7 +74,7 @@ def _taken(model: Model, position: int, convert: Callable[[Model], object]) -> l
     """The ranks of an input with which the model is converted, or would be if more shapes were known.
 
     Raises:
-        ConversionError: It is converted with none.
+        ConversionError: It is converted with none, for a reason that is not the rank.
     """
     taken, errors = [], []
     for rank in _RANKS:
@@ -83,6 +85,7 @@ def _taken(model: Model, position: int, convert: Callable[[Model], object]) -> l
                 errors.append(error)
                 continue
         taken.append(rank)
-    if not taken:
-        raise errors[-1]
+    reason = next((error for error in errors if not _OF_RANKS.search(str(error))), None)
+    if not taken and reason is not None:
+        raise reason
     return taken

@@ -28,16 +28,16 @@ def convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     rank = layout.rank_of(weight)
     channels, each, filters = layout.channels, weight.dim(rank - 2), weight.dim(rank - 1)
     ordered = emit.op("Transpose", weight, perm=[rank - 1, rank - 2, *range(rank - 2)])
-    first, windows = layout.under(weight.shape[:-2] if weight.shape else ())
-    if filters == 1:
-        group = 1
-    elif channels is None or each is None:
-        return layout.last(_by_groups(first, ordered, windows, emit))
-    elif each and channels % each:
+    if channels is not None and each and channels % each:
         raise Unsupported(f"{channels} channels are not a multiple of the filter's {each}")
-    else:
-        group = channels // each if each else 1
-    return layout.last(emit.op("Conv", first, ordered, group=group, **windows))
+
+    def convolve(first: Tensor, windows: Mapping[str, Any]) -> Tensor:
+        if filters != 1 and (channels is None or each is None):
+            return _by_groups(first, ordered, windows, emit)
+        group = channels // each if filters != 1 and channels and each else 1
+        return emit.op("Conv", first, ordered, group=group, **windows)
+
+    return layout.convolved(weight.shape[:-2] if weight.shape else (), convolve)
 
 
 def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: TensorFlowEmitter) -> Tensor:
@@ -79,8 +79,9 @@ def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     height, width, channels, each = weight.dims
     ordered = emit.op("Transpose", weight, perm=[2, 3, 0, 1])
     filters = emit.op("Reshape", ordered, emit.constant([channels * each, 1, height, width]))
-    first, windows = layout.under((height, width))
-    return layout.last(emit.op("Conv", first, filters, group=channels, **windows))
+    return layout.convolved(
+        (height, width), lambda first, windows: emit.op("Conv", first, filters, group=channels, **windows)
+    )
 
 
 @handles(

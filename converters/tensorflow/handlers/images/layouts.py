@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import UnknownShape, Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
+
+_ALL = 2**63 - 1
 
 
 class Layout:
@@ -59,6 +61,60 @@ class Layout:
                 end = emit.op("Add", emit.op("Mul", count, emit.constant([stride])), emit.constant([width]))
                 x = emit.op("Slice", x, emit.constant([0]), end, emit.constant([axis]))
         return x, windows
+
+    def convolved(self, sizes: Sequence[int | None], convolve: Callable[..., Tensor]) -> Tensor:
+        """A convolution in the node's own order; of rows that are a little shorter than the windows, none.
+
+        Args:
+            sizes: The sizes of the filter.
+            convolve: Makes the convolution of a tensor with channels first, by ONNX's attributes for windows.
+        """
+        emit, steps, by = self._emit, self._of("strides"), self._of("dilations")
+        is_open = None in (self._x.dim(axis) for axis in self._spatial)
+        if (
+            self._node.attributes["padding"] == b"SAME"
+            and min(max(by), max(steps)) > 1
+            and is_open
+            and None not in sizes
+        ):
+            reaches = [each * (width - 1) + 1 for each, width in zip(by, sizes, strict=True) if width is not None]
+            return self.last(convolve(self._bordered(reaches, steps), {"strides": steps, "dilations": by}))
+        x, windows = self.under(sizes)
+        pads, short = windows.get("pads", [0] * 2 * len(self._spatial)), []
+        for k, (width, stride, by) in enumerate(zip(sizes, windows["strides"], windows["dilations"], strict=True)):
+            size = x.dim(k + 2)
+            if "auto_pad" in windows or width is None:
+                continue
+            reach = by * (width - 1) + 1 - pads[k] - pads[k + len(sizes)]
+            if reach > 0 if size is None else size < reach:
+                missing = emit.op("Sub", emit.constant([reach]), emit.size(x, k + 2))
+                one, most = emit.constant([1]), emit.constant([2 * stride - 1])
+                is_short = emit.op(
+                    "And", emit.op("GreaterOrEqual", missing, one), emit.op("LessOrEqual", missing, most)
+                )
+                short.append((k + 2, is_short, emit.op("Where", is_short, missing, emit.constant([0]))))
+        if not short:
+            return self.last(convolve(x, windows))
+        axes = emit.constant([axis for axis, *_ in short])
+        before = emit.constant([0] * len(short))
+        ends = emit.op("Concat", before, *(missing for *_, missing in short), axis=0)
+        made = convolve(emit.op("Pad", x, ends, emit.like(0, x), axes), windows)
+        is_short = emit.op("Concat", *(each for _, each, _ in short), axis=0)
+        kept = emit.op("Where", is_short, emit.constant([0]), emit.constant([_ALL]))
+        return self.last(emit.op("Slice", made, before, kept, axes))
+
+    def _bordered(self, reaches: Sequence[int], strides: Sequence[int]) -> Tensor:
+        """The tensor with channels first and zeros around it, so many that each step along it has a window."""
+        x, emit = self.first(self._x), self._emit
+        axes = emit.constant([*range(2, self._rank)])
+        size, stride, reach = emit.op("Gather", emit.shape_of(x), axes), emit.constant(strides), emit.constant(reaches)
+        one, two, zeros = emit.constant([1]), emit.constant([2]), emit.constant([0] * len(reaches))
+        last = emit.op("Div", emit.op("Sub", emit.op("Add", size, stride), one), stride)
+        end = emit.op("Add", emit.op("Mul", emit.op("Sub", last, one), stride), reach)
+        missing = emit.op("Max", emit.op("Sub", end, size), zeros)
+        before = emit.op("Div", missing, two)
+        borders = emit.op("Concat", before, emit.op("Sub", missing, before), axis=0)
+        return emit.op("Pad", x, borders, emit.like(0, x), axes)
 
     def last(self, x: Tensor) -> Tensor:
         """The tensor in the node's own order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
@@ -106,8 +107,15 @@ def rounded(node: Node, emit: Emitter) -> Tensor:
 
 @handles("ClipByValue", to="Clip", dtypes=_NUMBERS)
 def clip(node: Node, emit: Emitter) -> Tensor:
-    """Each, at least the first and at most the second bound."""
-    return emit.extreme("Min", emit.extreme("Max", node["t"], node["clip_value_min"]), node["clip_value_max"])
+    """Each, at most the second and at least the first bound, which wins; a bound that is no number bounds nothing."""
+    least, most = (_bound(node[f"clip_value_{end}"], sign, emit) for end, sign in (("min", -1), ("max", 1)))
+    return emit.extreme("Max", emit.extreme("Min", node["t"], most), least)
+
+
+def _bound(bound: Tensor, sign: int, emit: Emitter) -> Tensor:
+    if bound.dtype not in FLOATS or (bound.value is not None and not np.isnan(bound.value.astype(np.float32)).any()):
+        return bound
+    return emit.op("Where", emit.op("IsNaN", bound), emit.like(sign * np.inf, bound), bound)
 
 
 @handles("BiasAdd", "BiasAddV1", to="Add", dtypes=_NUMBERS)

@@ -17,7 +17,8 @@ def cumulative_product(node: Node, emit: InferringEmitter) -> Tensor:
     return cumulative.cumulative_product(emit, node["x"], _axis(node), **_flags(node))
 
 
-@handles("CumulativeLogsumexp", to="Scan", dtypes=("float16", "bfloat16", "float", "double"))
+@handles("CumulativeLogsumexp", to="Scan", dtypes=("float16", "bfloat16", "float", "double"),
+         differs="NaN propagates; TensorFlow's kernel replaces it by the sum before it")  # fmt: skip
 def cumulative_log_sum_exp(node: Node, emit: InferringEmitter) -> Tensor:
     """For each position, the logarithm of the sum of the exponentials up to it."""
     return cumulative.cumulative_log_sum_exp(emit, node["x"], _axis(node), **_flags(node))

@@ -1,4 +1,6 @@
-"""tf.raw_ops.MatMul, BatchMatMul and its V2 and V3, Einsum, MatrixDeterminant, and MatrixInverse of small matrices."""
+"""tf.raw_ops.MatMul, BatchMatMul and its V2 and V3, Einsum, MatrixDeterminant; of small matrices MatrixInverse,
+Cholesky and MatrixTriangularSolve.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering import triangular
 from onnx_sparse.converters.writing.lowering.einsum import einsum
 from onnx_sparse.converters.writing.lowering.inverse import LIMITS, inverse
 
@@ -71,3 +74,28 @@ def matrix_inverse(node: Node, emit: Emitter) -> Tensor:
         last = node["input"].rank - 1
         made = emit.op("Transpose", made, perm=[*range(last - 1), last, last - 1])
     return made
+
+
+@handles(
+    "Cholesky",
+    to="Sqrt",
+    dtypes=("float", "double"),
+    notes=triangular.LIMITS,
+    differs="the factor of a matrix that is not positive definite is not finite; TensorFlow raises",
+)
+def cholesky(node: Node, emit: Emitter) -> Tensor:
+    """The lower triangular factor."""
+    return triangular.cholesky(node["input"], emit)
+
+
+@handles(
+    "MatrixTriangularSolve",
+    to="Div",
+    dtypes=("float", "double"),
+    notes=triangular.LIMITS,
+    differs="equations of a singular matrix have no finite solution; TensorFlow raises",
+)
+def triangular_solve(node: Node, emit: Emitter) -> Tensor:
+    """The solution of triangular equations."""
+    lower, adjoint = (bool(node.attributes[name]) for name in ("lower", "adjoint"))
+    return triangular.triangular_solve(node["matrix"], node["rhs"], emit, lower=lower, adjoint=adjoint)

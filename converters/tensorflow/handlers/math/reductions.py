@@ -75,11 +75,10 @@ def _reduced(op_type: str, data: Tensor, node: Node, emit: Emitter) -> Tensor:
 
 def _constant_axes(node: Node) -> list[int] | None:
     """The axes, if they are constants; from the front, if the rank is known."""
-    given, shape = node["reduction_indices"].value, node["input"].shape
+    given, x = node["reduction_indices"].value, node["input"]
     if given is None:
         return None
-    rank = 0 if shape is None else len(shape)
-    return [int(axis) + (rank if axis < 0 else 0) for axis in np.ravel(given)]
+    return [int(axis) if x.shape is None else x.axis(int(axis)) for axis in np.ravel(given)]
 
 
 def _axes(node: Node, emit: Emitter) -> Tensor:

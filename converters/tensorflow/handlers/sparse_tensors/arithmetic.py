@@ -49,12 +49,7 @@ def sparse_tensor_dense_mat_mul(node: Node, emit: Emitter) -> tuple[Tensor, ...]
 @handles("SparseReduceMax", to="UnsortedSegmentMax", differs="NaN propagates")
 def sparse_reduce(node: Node, emit: Emitter) -> Tensor:
     """The values, reduced by their coordinates in the remaining dimensions; 0 where there are none."""
-    shape, given = node["input_shape"], node["reduction_axes"].value
-    rank = sparse_rank(node["input_indices"], shape)
-    if given is None:
-        raise Unsupported("reduction_axes is not a constant")
-    axes = {int(axis) % rank for axis in np.ravel(given)}  # none of them are reduced if there are none
-    stay = [axis for axis in range(rank) if axis not in axes]
+    shape, rank, stay = _staying(node)
     group = _groups(node["input_indices"], shape, stay, emit)
     kind, (data, ids, count) = node.op_type.removeprefix("SparseReduce"), group(node["input_values"]).values()
     reduced = reduced_by_segment(emit, kind, data, ids, count)
@@ -65,6 +60,27 @@ def sparse_reduce(node: Node, emit: Emitter) -> Tensor:
         kept = emit.constant([axis in stay for axis in range(rank)], TensorProto.BOOL)
         sizes = emit.op("Where", kept, shape, emit.constant(1))
     return emit.op("Reshape", reduced, sizes, allowzero=1)
+
+
+@handles("SparseReduceSumSparse", to="UnsortedSegmentSum", differs=_ORDER_NOTES)
+@handles("SparseReduceMaxSparse", to="UnsortedSegmentMax", differs="NaN propagates")
+def sparse_reduce_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """The same as a sparse tensor, of what has entries."""
+    shape, rank, stay = _staying(node)
+    places = _groups(node["input_indices"], shape, stay, emit)(node["input_values"])["segment_ids"]
+    _, first, which, _ = emit.node("Unique", [places], [TensorProto.INT64] * 4, sorted=1)
+    kind = node.op_type.removeprefix("SparseReduce").removesuffix("Sparse")
+    count = emit.scalar(emit.shape_of(first))
+    values = reduced_by_segment(emit, kind, node["input_values"], which, count)
+    indices, kept = emit.op("Gather", node["input_indices"], first, axis=0), emit.constant(stay)
+    if node.attributes.get("keep_dims"):
+        is_kept = emit.constant([axis in stay for axis in range(rank)], TensorProto.BOOL)
+        return (
+            emit.op("Where", is_kept, indices, emit.constant(0)),
+            values,
+            emit.op("Where", is_kept, shape, emit.constant(1)),
+        )
+    return emit.op("Gather", indices, kept, axis=1), values, emit.op("Gather", shape, kept)
 
 
 @handles("SparseSoftmax", to="UnsortedSegmentSum", dtypes=("float16", "bfloat16", "float", "double"))
@@ -99,6 +115,16 @@ def sparse_dense_elementwise(node: Node, emit: Emitter) -> Tensor:
         taken = emit.op("GatherND", dense, emit.op("Where", is_broadcast, emit.constant(0), columns))
     values = one_for_each(node["sp_values"], indices, emit)
     return emit.op(node.op_type.removeprefix("SparseDenseCwise"), values, taken)
+
+
+def _staying(node: Node) -> tuple[Tensor, int, list[int]]:
+    """The shape of a sparse tensor, its rank, and the axes that are not reduced."""
+    shape, given = node["input_shape"], node["reduction_axes"].value
+    rank = sparse_rank(node["input_indices"], shape)
+    if given is None:
+        raise Unsupported("reduction_axes is not a constant")
+    axes = {int(axis) % rank for axis in np.ravel(given)}  # none of them are reduced if there are none
+    return shape, rank, [axis for axis in range(rank) if axis not in axes]
 
 
 def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _Groups:
@@ -143,7 +169,7 @@ def sparse_tensor_dense_add(node: Node, emit: Emitter) -> Tensor:
 def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
     indices, sums, counts = _combined("Sum", node, [node["a_indices"], node["b_indices"]], emit)
-    limit = node["thresh"]
+    limit = emit.cast(node["thresh"], sums.dtype)
     if limit.value is None or limit.value > 0:
         near = emit.op("Less", emit.op("Abs", sums), limit)
         of_two = emit.op("Greater", counts, emit.constant(1))

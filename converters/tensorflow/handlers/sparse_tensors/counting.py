@@ -1,4 +1,4 @@
-"""tf.raw_ops.Bincount of dense, sparse and ragged tensors, tf.sparse.bincount, Bucketize, LowerBound."""
+"""tf.raw_ops.Bincount of dense, sparse and ragged tensors, tf.sparse.bincount, Bucketize, LowerBound, histograms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import element
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering.searching import count_below
+from onnx_sparse.converters.writing.lowering.segment_reductions import reduced_by_segment
 from onnx_sparse.converters.writing.partitions import Rows, rows_of_dense, rows_of_ragged, rows_of_sparse
 
 _COUNTED = ("int32", "int64", "float", "double")
@@ -98,6 +99,31 @@ def bucketize(node: Node, emit: Emitter) -> Tensor:
     dtype = TensorProto.DOUBLE if node["input"].dtype == TensorProto.DOUBLE else TensorProto.FLOAT
     limits, numbers = emit.constant(boundaries, dtype), emit.cast(node["input"], dtype)
     return count_below(emit, limits, numbers, or_equal=True, dtype=TensorProto.INT32)
+
+
+@handles("BoostedTreesBucketize", to="Less", dtypes=("float",))
+def bucketize_features(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """For each feature, how many boundaries are less than each number; what is above all belongs to the last bucket."""
+    found = []
+    for x, limits in zip(node.all("float_values"), node.all("bucket_boundaries"), strict=True):
+        last = emit.op("Sub", emit.shape_of(limits), emit.constant([1]))
+        found.append(emit.op("Min", count_below(emit, limits, x, or_equal=False), last))
+    return tuple(emit.cast(each, TensorProto.INT32) for each in found)
+
+
+@handles("HistogramFixedWidth", to="UnsortedSegmentSum", dtypes=_COUNTED)
+def histogram(node: Node, emit: Emitter) -> Tensor:
+    """How many numbers are in each of some bins of one width; those beyond the range are in the first and the last."""
+    flat = emit.op("Reshape", node["values"], emit.constant([-1]))
+    low, high = (emit.scalar(emit.op("Gather", node["value_range"], emit.constant([k]))) for k in range(2))
+    count = emit.int64(node["nbins"])
+    width = emit.op("Div", *(emit.cast(each, TensorProto.DOUBLE) for each in (emit.op("Sub", high, low), count)))
+    beyond = emit.op("Sub", emit.extreme("Max", flat, low), low)
+    place = emit.op("Div", emit.cast(beyond, TensorProto.DOUBLE), width)
+    last = emit.op("Sub", count, emit.constant(1))
+    place = emit.op("Min", place, emit.cast(last, TensorProto.DOUBLE))
+    ones = emit.op("Expand", emit.constant(1, node.dtypes[0]), emit.shape_of(flat))
+    return reduced_by_segment(emit, "Sum", ones, emit.int64(place), count)
 
 
 @handles("LowerBound", "UpperBound", to="Less", dtypes=_COUNTED)
