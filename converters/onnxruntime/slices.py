@@ -121,7 +121,9 @@ class BackwardSliceFromBefore(_Backward):
         """The size that an entry is for, if it is known."""
         shape = graph.shape(node.input[0])
         axes = graph.integers(node.input[3]) if node.input[3] else range(entry + 1)
-        return None if shape is None or axes is None else shape[axes[entry]]
+        if shape is None or axes is None or not -len(shape) <= axes[entry] < len(shape):
+            return None
+        return shape[axes[entry]]
 
     def _differs(self, graph: Graph, node: NodeProto, emit: Emitter) -> Tensor:
         starts, steps = graph.tensor(node.input[1]), graph.tensor(node.input[4])

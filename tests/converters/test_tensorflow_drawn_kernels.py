@@ -3,31 +3,106 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("tensorflow")
 
+from onnx import TensorProto
 from support.random_kernels import results
-from support.tensorflow_kernels import drawn
-from tensorflow_kernel_rows import ELEMENTWISE
+from support.tensorflow_kernels import Trial, drawn, outcome
+from tensorflow_kernel_rows import ELEMENTWISE, ROWS
+
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers import HANDLERS
+from onnx_sparse.converters.tensorflow.handlers.registry import Node
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
+
+Made = Tensor | tuple[Tensor, ...]
+Fault = Callable[[Callable[..., Made], Node, TensorFlowEmitter], Made]
 
 
 def test_drawn_calls_are_equal_or_refused() -> None:
-    found = list(results(7_000_000, 120))
+    found = list(results(7_000_000, 200))
     wrong = [f"{operator}: {outcome}" for operator, outcome in found if outcome.startswith(("wrong", "death"))]
     assert not wrong, "\n".join(wrong)
     counts = Counter(outcome.partition(":")[0] for _, outcome in found)
-    assert counts["equal"] > 60, counts
+    assert counts["equal"] > 100, counts
+
+
+def _calls(op: str, count: int) -> list[Trial]:
+    rows = [row for row in ROWS if row.op == op]
+    return [drawn(rows[seed % len(rows)], seed) for seed in range(count)]
 
 
 def test_the_draw_reaches_what_it_claims() -> None:
-    """Ranks 0 to 5, sizes of 0, constants, ends of types, and known and unknown sizes, of one row."""
+    """Ranks 0 to 5, sizes of 0, operands that are broadcast, constants, ends of types, known and unknown sizes."""
     (addition,) = (each for each in ELEMENTWISE if each.op == "AddV2")
     calls = [drawn(addition, seed) for seed in range(300)]
     inputs = [call.inputs["x"] for call in calls]
     assert {len(each.sizes) for each in inputs} == {0, 1, 2, 3, 4, 5}
+    assert any("1" in each.sizes for each in inputs)
     assert any(0 in call.dims.values() for call in calls)
     assert {each.is_constant for each in inputs} == {each.has_ends for each in inputs} == {True, False}
-    assert {call.are_sizes_known for call in calls} == {True, False}
+    assert {call.are_sizes_known for call in calls} == {each.is_rank_known for each in inputs} == {True, False}
     assert len({call.types["T"] for call in calls}) > 8
+
+
+def _lower_bound_first(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:
+    return emit.extreme("Min", emit.extreme("Max", node["t"], node["clip_value_min"]), node["clip_value_max"])
+
+
+def _through_float(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:
+    x, y = (emit.cast(node[name], TensorProto.FLOAT) for name in "xy")
+    return emit.cast(emit.op("Max", x, y), node["x"].dtype)
+
+
+def _last_of_equal_ones(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:
+    axis = node["input"].axis(node["dimension"].integer("dimension"))
+    found = emit.op("ArgMax", node["input"], axis=axis, keepdims=0, select_last_index=1)
+    return emit.cast(found, node.dtypes[0])
+
+
+def _without_separator(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:
+    first, *rest = node.all("inputs")
+    _ = node.attributes["separator"]
+    for each in rest:
+        first = emit.node("StringConcat", [first, each], [TensorProto.STRING])[0]
+    return first
+
+
+def _nothing_is_negative(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:
+    return emit.op("Mod", node["x"], node["y"], fmod=1)
+
+
+def _second_axis(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:
+    return emit.op("Softmax", node["logits"], axis=min(1, node["logits"].rank - 1))
+
+
+def _entries_only_added(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:
+    reduced = made(node, emit)
+    assert isinstance(reduced, Tensor)
+    return emit.op("Abs", reduced)
+
+
+@pytest.mark.parametrize(
+    ("operator", "fault"),
+    [
+        ("ClipByValue", _lower_bound_first),
+        ("Maximum", _through_float),
+        ("ArgMax", _last_of_equal_ones),
+        ("StringJoin", _without_separator),
+        ("FloorMod", _nothing_is_negative),
+        ("Softmax", _second_axis),
+        ("SparseReduceMax", _entries_only_added),
+    ],
+)
+def test_planted_faults_are_found(operator: str, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = HANDLERS[operator]
+    wrong = replace(handler, function=lambda node, emit: fault(handler.function, node, emit))
+    monkeypatch.setitem(HANDLERS, operator, wrong)
+    calls = _calls(operator, 200)
+    with pytest.raises(AssertionError, match=operator):
+        Counter(map(outcome, calls))

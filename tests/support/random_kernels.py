@@ -1,6 +1,7 @@
 """Draws calls of TensorFlow's operators, and compares each with TensorFlow's kernel.
 
-    python -m support.random_kernels --calls 5000 --seed 1    # in the folder tests
+    python -m support.random_kernels --calls 5000 --seed 1             # in the folder tests
+    python -m support.random_kernels --calls 20000 --seed 1 --record   # the counts that the page of coverage prints
 
 Calls are made in a process of its own: one that ends it is reported, and the next ones are made in another.
 """
@@ -17,6 +18,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+#: The outcomes that are recorded: of each operator, how many of them.
+KINDS = ("equal", "refused", "wrong", "death")
+RECORD = Path(__file__).parents[2] / "docs" / "coverage" / "tensorflow_calls.json"
 #: Calls that one process makes.
 _AT_ONCE = 500
 
@@ -93,6 +97,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--operators", nargs="*", default=())
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("--work", nargs="*")
     options = parser.parse_args()
     if options.work:
@@ -100,11 +105,18 @@ def main() -> int:
         _work(int(first), int(count), operators)
         return 0
     counts: Counter[str] = Counter()
+    found: dict[str, Counter[str]] = {}
     for operator, outcome in results(options.seed * 1_000_000, options.calls, options.operators):
         kind = outcome.partition(":")[0]
         counts[kind] += 1
+        found.setdefault(operator, Counter())[kind] += 1
         if kind in ("wrong", "death"):
             _say(f"{operator}: {outcome}")
+        if options.record and counts.total() % _AT_ONCE == 0:
+            lines = (
+                f" {json.dumps(name)}: {json.dumps([each[k] for k in KINDS])}" for name, each in sorted(found.items())
+            )
+            RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     _say(str(dict(counts)))
     return int(counts["wrong"] + counts["death"] > 0)
 

@@ -15,7 +15,13 @@ _FIRST = np.iinfo(np.int64).min
 
 
 def reversed_along(emit: Emitter, x: Tensor, axes: Sequence[int], start: int = -1, end: int = _FIRST) -> Tensor:
-    """The elements from last to first along axes, or from a start to before an end; no axes leave it as it is."""
+    """The elements from last to first along axes, or from a start to before an end; no axes leave it as it is.
+
+    Raises:
+        Unsupported: The tensor has no such axis.
+    """
+    if x.shape is not None:
+        axes = [x.axis(axis) for axis in axes]
     if not axes:
         return x
     bounds = [emit.constant([each] * len(axes)) for each in (start, end)]

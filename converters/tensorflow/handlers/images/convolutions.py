@@ -59,7 +59,7 @@ def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: Tens
     one = Tensor(f"{name}/images", x.dtype, (None,) * rank)
     kernel = Tensor(f"{name}/filter", x.dtype, (None, None, *(weight.shape or (None,) * rank)[2:]))
     body.begin(name)
-    made = body.op("Conv", one, kernel, **windows)
+    made = body.op("Conv", one, kernel, shape=(None,) * rank, **windows)
     graph = body.graph(name, [value_info(one), value_info(kernel)], [value_info(made)])
     (found,) = emit.node(
         "Scan", [images, kernels], [x.dtype], [(None,) * (rank + 1)], body=graph, num_scan_inputs=2,

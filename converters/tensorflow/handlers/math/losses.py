@@ -42,7 +42,8 @@ def sparse_softmax_cross_entropy(node: Node, emit: Emitter) -> tuple[Tensor, Ten
     return loss, gradient
 
 
-@handles("CTCGreedyDecoder", to="ArgMax", dtypes=("float", "double"))
+@handles("CTCGreedyDecoder", to="ArgMax", dtypes=("float", "double"),
+         differs="NaN propagates into the scores; in TensorFlow it depends on its class")  # fmt: skip
 def ctc_greedy_decoder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The best class of each step without blanks, as a sparse tensor, and minus the sum of their scores."""
     scores, lengths = node["inputs"], emit.int64(node["sequence_length"])

@@ -51,6 +51,7 @@ def _quantized(node: Node, low: Tensor, high: Tensor, emit: Emitter) -> Tensor:
     "QuantizeAndDequantizeV3",
     to="Round",
     dtypes=("float", "double"),
+    differs="if no range is given and the numbers have NaN, all are NaN; in TensorFlow an infinity may stay",
 )
 def quantize_and_dequantize(node: Node, emit: Emitter) -> Tensor:
     """The nearest level of each number, between a given or the found range."""

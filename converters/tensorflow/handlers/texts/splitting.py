@@ -177,14 +177,32 @@ def string_strip(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 @handles("UnicodeDecode", "UnicodeDecodeWithOffsets", to="UnicodeDecode", dtypes=("string",))
 def unicode_decode(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The same operator, of UTF-8."""
-    if node.attributes.get("replace_control_characters", 0):
-        raise Unsupported("control characters are not replaced: replace_control_characters must be omitted")
+    splits, *found = _characters(node, emit)
+    return (emit.cast(splits, node.dtypes[0]), *found)[: len(node.dtypes)]
+
+
+@handles("UnicodeTranscode", to="UnicodeDecode", dtypes=("string",))
+def unicode_transcode(node: Node, emit: Emitter) -> Tensor:
+    """The characters of UTF-8, as UTF-8 again: what is no text is replaced or left out."""
+    splits, characters, _ = _characters(node, emit)
+    given = {"input_values": characters, "input_splits": splits, "replacement_char": _stand_in(node, emit)}
+    (made,) = emit.domain_op("UnicodeEncode", given, _unicode(node, "output_encoding"))
+    return emit.op("Reshape", made, emit.shape_of(node["input"]), allowzero=1)
+
+
+def _characters(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+    """Where the characters of each string begin in all of them, the characters, and their places."""
     flat = emit.op("Reshape", node["input"], emit.constant([-1]))
+    errors = _unicode(node, "input_encoding")
     splits, characters, starts = emit.domain_op(
-        "UnicodeDecode", {"input": flat, "replacement_char": _stand_in(node, emit)}, _unicode(node, "input_encoding")
+        "UnicodeDecode", {"input": flat, "replacement_char": _stand_in(node, emit)}, errors
     )
-    splits = emit.cast(splits, node.dtypes[0])
-    return (splits, characters, starts)[: len(node.dtypes)]
+    if node.attributes.get("replace_control_characters", 0):
+        if errors["errors"] != "replace":
+            raise Unsupported("control characters are not left out: errors must be replace")
+        is_control = emit.op("Less", characters, emit.like(0x20, characters))
+        characters = emit.op("Where", is_control, _stand_in(node, emit), characters)
+    return splits, characters, starts
 
 
 @handles("UnicodeEncode", dtypes=("int32",))
