@@ -6,6 +6,7 @@ initializer beside the keys.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,7 +23,7 @@ from onnx_sparse.reference.key_index import (
     hash_of_integers,
     kind_of,
 )
-from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION, keyed_tables
+from onnx_sparse.schemas import DOMAIN, OPSET_VERSION, keyed_tables
 from onnx_sparse.schemas.declaration import Op, element_type
 from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.sessions.runtime import InferenceSession, available_backends
@@ -75,7 +76,7 @@ def join_text(texts: Iterable[bytes | str]) -> tuple[Array, Array]:
 def split_text(key_bytes: Array, key_offsets: Array) -> list[bytes]:
     """The texts that `join_text` has joined."""
     data, offsets = key_bytes.tobytes(), key_offsets.tolist()
-    return [data[begin:end] for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [data[begin:end] for begin, end in itertools.pairwise(offsets)]
 
 
 def require_index(index: Array, *keys: Array) -> None:

@@ -38,8 +38,8 @@ followed by slots of 4 bytes, 16 of which are a bucket of one cache line:
 - The home of a key is the bucket `floor((h >> 32) * (n / 12 + 1) / 2^32)`, where `n / 12` is rounded down. Slots are
   taken in order of (home, position): each the first slot of its home, or the one after the key before, whichever is
   later. So a search ends at the first bucket whose last slot is empty.
-- An empty slot is 0. Another one has the position of its key plus 1 in its lower `bits` bits, where `bits` is the length
-  of `n` in bits, and the lowest bits of the hash above.
+- An empty slot is 0. Another one has the position of its key plus 1 in its lowest bits, as many as `n` has, and the
+  lowest bits of the hash above.
 - The checksum of the keys is the sum of `mix(h + i * 0x9E3779B97F4A7C15)` over the keys `i`, and that of the slots the
   sum of `mix(j * 2^32 + slot)` over the slots `j`, both modulo 2^64.
 """.strip()
@@ -147,7 +147,6 @@ See [text is bytes](../text.md) for programs that change strings before they rea
         ),
     ),
 )
-
 
 
 def _small_index(kind: int, count: int, checksum_of_keys: int, checksum_of_slots: int, *slots: int) -> list[int]:

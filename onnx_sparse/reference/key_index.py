@@ -1,4 +1,7 @@
-"""The index of a table of keys in numpy: its bytes, and searches in it. The page of IndexKeys says what the bytes are."""
+"""The index of a table of keys in numpy: building it, and searches in it.
+
+The page of IndexKeys says what its bytes are.
+"""
 
 from __future__ import annotations
 

@@ -83,5 +83,5 @@ def _texts(key_bytes: Array, key_offsets: Array, positions: Array | Sequence[int
             f"key_offsets[{at}] = {key_offsets[at]} and key_offsets[{at + 1}] = {key_offsets[at + 1]} are no part of "
             f"the {len(key_bytes)} bytes"
         )
-    data = key_bytes.tobytes() if len(begins) * 4 > len(key_offsets) else memoryview(np.ascontiguousarray(key_bytes))
+    data = np.ascontiguousarray(key_bytes).data
     return [bytes(data[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]

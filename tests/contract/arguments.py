@@ -28,7 +28,7 @@ LONG = 40
 #: What an optional input may be.
 OPTIONAL = ("absent", "sentinel", "given")
 
-#: What draws the inputs of operators whose strings or bytes have a syntax, by operator, for a node's attributes and types.
+#: What draws the inputs of operators whose strings or bytes have a syntax, for a node's attributes and types.
 DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str], Mapping[str, int]], Arguments]] = {
     "ParseExample": lambda random, attributes, types: legal_inputs(random),
     "ParseSequenceExample": lambda random, attributes, types: legal_sequence_inputs(random),

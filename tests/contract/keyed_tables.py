@@ -5,6 +5,7 @@ The oracle of an index follows the page of IndexKeys, one key at a time.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -112,7 +113,7 @@ def index_of(keys: Array | list[bytes]) -> Array:
 
 def texts_of(inputs: Inputs) -> list[bytes]:
     data, offsets = inputs["key_bytes"].tobytes(), inputs["key_offsets"].tolist()
-    return [data[begin:end] for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [data[begin:end] for begin, end in itertools.pairwise(offsets)]
 
 
 def _positions(keys: list[Any], queries: list[Any], shape: tuple[int, ...]) -> dict[str, Expected]:

@@ -143,5 +143,5 @@ def test_an_index_of_replaced_keys_is_told_from_its_checksum() -> None:
     keys = np.arange(1000)
     index = keyed_tables.key_index(keys)
     keys[7] = 5000
-    with pytest.raises(KernelError, match="index has the checksum 0x[0-9a-f]{16} of its keys; that of these is 0x"):
+    with pytest.raises(KernelError, match=r"index has the checksum 0x[0-9a-f]{16} of its keys; that of these is 0x"):
         keyed_tables.require_index(index, keys)

@@ -27,7 +27,12 @@ INT64 = TensorProto.INT64
 #: Sizes that only the bytes of strings decide.
 DECIDED_BY_STRINGS = {
     ("IndexKeys", "B"),
-    ("IndexStrings", "B"),("RaggedStringSplit", "M"), ("RegexSplit", "M"), ("UnicodeDecode", "M"), ("DecodeRaw", "L")}
+    ("IndexStrings", "B"),
+    ("RaggedStringSplit", "M"),
+    ("RegexSplit", "M"),
+    ("UnicodeDecode", "M"),
+    ("DecodeRaw", "L"),
+}
 
 
 def with_constants(m: ModelProto, inputs: Mapping[str, Array], nodes: set[str], initializers: set[str]) -> ModelProto:

@@ -28,15 +28,19 @@ __all__ = ["extensions"]
 WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRITERS, **sparse.WRITERS}
 
 #: The operators that OpenVINO's operators cannot express, with the reason.
-NOT_EXPRESSIBLE = dict.fromkeys(
-    (op.name for op in keyed_tables.FAMILY.ops),
-    "OpenVINO's CPU plugin computes 64-bit keys in 32 bits",
-) | dict.fromkeys(
-    (op.name for family in STRING_FAMILIES for op in family.ops),
-    "OpenVINO's operators do not look at the bytes of a string",
-) | dict.fromkeys(
-    (op.name for op in quantized_embedding.FAMILY.ops),
-    "OpenVINO's lookups take no scales",
+NOT_EXPRESSIBLE = (
+    dict.fromkeys(
+        (op.name for op in keyed_tables.FAMILY.ops),
+        "OpenVINO's CPU plugin computes 64-bit keys in 32 bits",
+    )
+    | dict.fromkeys(
+        (op.name for family in STRING_FAMILIES for op in family.ops),
+        "OpenVINO's operators do not look at the bytes of a string",
+    )
+    | dict.fromkeys(
+        (op.name for op in quantized_embedding.FAMILY.ops),
+        "OpenVINO's lookups take no scales",
+    )
 )
 
 

@@ -125,11 +125,9 @@ class KeyIndex {
     const auto* lanes = reinterpret_cast<const __m128i*>(at);
     const __m128i wanted = _mm_set1_epi32(static_cast<int>(tag));
     const __m128i bits = _mm_cvtsi32_si128(places_.bits());
-    const auto same = [&](int k) {
-      return _mm_cmpeq_epi32(_mm_srl_epi32(_mm_loadu_si128(lanes + k), bits), wanted);
-    };
-    candidates = static_cast<uint32_t>(_mm_movemask_epi8(
-        _mm_packs_epi16(_mm_packs_epi32(same(0), same(1)), _mm_packs_epi32(same(2), same(3)))));
+    const auto same = [&](int k) { return _mm_cmpeq_epi32(_mm_srl_epi32(_mm_loadu_si128(lanes + k), bits), wanted); };
+    candidates = static_cast<uint32_t>(
+        _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(same(0), same(1)), _mm_packs_epi32(same(2), same(3)))));
 #else
     for (uint64_t k = 0; k < KeyPlaces::kBucketSlots; ++k) {
       candidates |= static_cast<uint32_t>(word32(at + 4 * k) >> places_.bits() == tag) << k;

@@ -36,7 +36,7 @@ class Integers {
   bool equals(int64_t position, T query) const { return (*this)[position] == query; }
   int compare(int64_t position, int64_t other) const {
     const T one = (*this)[position];
-    return one < (*this)[other] ? -1 : one > (*this)[other];
+    return one<(*this)[other] ? -1 : one>(*this)[other];
   }
   std::string message(int64_t again, int64_t first) const {
     return "keys[" + std::to_string(again) + "] = " + std::to_string((*this)[again]) + " is also keys[" +
@@ -163,9 +163,8 @@ void find(const Call& call, bool text) {
   const auto* built = static_cast<const BuiltIndex*>(call.prepared());
   std::optional<BuiltIndex> of_this_run;
   if (!given && built == nullptr) {
-    of_this_run = build_for_search(inputs, text, [&](int64_t size, int64_t bytes, const auto& work) {
-      call.for_parts(size, bytes, work);
-    });
+    of_this_run = build_for_search(
+        inputs, text, [&](int64_t size, int64_t bytes, const auto& work) { call.for_parts(size, bytes, work); });
     built = &*of_this_run;
   }
   with_keys(inputs, text, [&](const auto& keys, int64_t count, KeyKind kind) {
@@ -175,8 +174,9 @@ void find(const Call& call, bool text) {
     // A search costs as much as moving some cache lines.
     if constexpr (std::is_same_v<Keys, Texts>) {
       const Strings strings(call, queries);
-      find(call, keys, index, [&](int64_t i) { return strings[static_cast<size_t>(i)]; },
-           strings.cost() + 256 * queries.size());
+      find(
+          call, keys, index, [&](int64_t i) { return strings[static_cast<size_t>(i)]; },
+          strings.cost() + 256 * queries.size());
       keys.require_legal();
     } else {
       const Keys integers(queries);
@@ -243,8 +243,8 @@ std::shared_ptr<const void> prepare_keys(const Tensor* constants, bool text) {
     });
     return nullptr;
   }
-  return std::make_shared<BuiltIndex>(build_for_search(
-      constants, text, [](int64_t size, int64_t, const auto& work) { work(int64_t{0}, size); }));
+  return std::make_shared<BuiltIndex>(
+      build_for_search(constants, text, [](int64_t size, int64_t, const auto& work) { work(int64_t{0}, size); }));
 }
 
 void find_keys(const Call& call) { find(call, false); }
