@@ -364,9 +364,7 @@ class Graph:
 
 def _is_repeatable(node: NodeProto) -> bool:
     """Whether another node that is equal has equal results."""
-    return all(
-        each.domain in KNOWN_DOMAINS and not each.op_type.startswith(_RANDOM) for each in all_nodes([node])
-    )
+    return all(each.domain in KNOWN_DOMAINS and not each.op_type.startswith(_RANDOM) for each in all_nodes([node]))
 
 
 def content(tensor: TensorProto) -> bytes:
@@ -406,6 +404,7 @@ class _InsertingEmitter(Emitter):
     def __init__(self, graph: Graph, before: NodeProto) -> None:
         self._graph = graph
         self._before = before
+        self.names = graph.names
         self.kernels_of = graph.opset
 
     def _add(self, new: NewNode) -> tuple[Tensor, ...]:

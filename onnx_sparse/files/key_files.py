@@ -1,4 +1,4 @@
-"""A table of keys in two files, as several frameworks save it: all keys, and all rows, little-endian and nothing else."""
+"""A table in two files, as several frameworks save it: its keys, and its rows, as little-endian numbers."""
 
 from __future__ import annotations
 

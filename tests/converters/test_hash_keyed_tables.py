@@ -1,10 +1,11 @@
 """Embeddings that are keyed by hashes: models of TensorFlow Recommenders Addons, with what TensorFlow answered.
 
-`tests/zoo/tfra_models.py` recorded them.
+`tests/zoo/tfra_models.py` recorded them; TFRA_MODELS names a folder of others.
 """
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -16,7 +17,7 @@ from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.converters.tensorflow.reading.messages import SavedModel
 
-RECORDED = sorted((Path(__file__).parents[1] / "data" / "tfra").glob("*.zip"))
+RECORDED = sorted(Path(os.environ.get("TFRA_MODELS") or Path(__file__).parents[1] / "data" / "tfra").glob("*.zip"))
 #: Where a root of a sum of squares of weights is computed in one operator: the last bit may differ.
 ROUNDED = {"safe_weighted_bag_of_shards"}
 

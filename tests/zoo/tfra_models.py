@@ -78,7 +78,9 @@ def _saver(files: bool) -> Any:
     return de.CuckooHashTableCreator(saver=de.FileSystemSaver() if files else None)
 
 
-def _variable(name: str, shards: int, *, files: bool = False, dtype: Any = np.int64, value: str = "float32", **more: Any):
+def _variable(
+    name: str, shards: int, *, files: bool = False, dtype: Any = np.int64, value: str = "float32", **more: Any
+):
     """A variable with known keys and rows."""
     import tensorflow as tf
     from tensorflow_recommenders_addons import dynamic_embedding as de
@@ -117,7 +119,11 @@ def _save_layer(folder: str, kind: str, *, shards: int, files: bool, shape: list
     tf.random.set_seed(0)
     more["initializer"] = getattr(tf_keras.initializers, more.get("initializer", "Zeros"))()
     layer = getattr(de.keras.layers, kind)(
-        embedding_size=4, devices=["/CPU:0"] * shards, kv_creator=_saver(files), name=f"items_{shards}_{files}_{kind}", **more
+        embedding_size=4,
+        devices=["/CPU:0"] * shards,
+        kv_creator=_saver(files),
+        name=f"items_{shards}_{files}_{kind}",
+        **more,
     )
     rows = np.random.default_rng(8).normal(size=(_KEYS, 4)).astype(np.float32)
     layer.params.upsert(tf.constant(known_keys()), tf.constant(rows))
@@ -171,7 +177,9 @@ def _text(folder: str) -> None:
     import tensorflow as tf
 
     variable, _ = _variable("words", 4, dtype=str)
-    _save_function(folder, variable, lambda ids: {"rows": variable.lookup(tf.reshape(ids, [-1]))}, ids=(tf.string, [None, 2]))
+    _save_function(
+        folder, variable, lambda ids: {"rows": variable.lookup(tf.reshape(ids, [-1]))}, ids=(tf.string, [None, 2])
+    )
 
 
 @_model("half_in_files", _dense(2))
@@ -181,7 +189,11 @@ def _half(folder: str) -> None:
     variable, _ = _variable("halves", 1, value="float16", files=True)
 
     def call(ids: Any) -> Any:
-        return {"sums": tf.reduce_sum(tf.cast(tf.reshape(variable.lookup(tf.reshape(ids, [-1])), [-1, 2, 4]), tf.float32), 1)}
+        return {
+            "sums": tf.reduce_sum(
+                tf.cast(tf.reshape(variable.lookup(tf.reshape(ids, [-1])), [-1, 2, 4]), tf.float32), 1
+            )
+        }
 
     _save_function(folder, variable, call, ids=(tf.int64, [None, 2]))
 
@@ -221,7 +233,9 @@ def _weighted(folder: str) -> None:
     _save_sparse(folder, 4, "sqrtn", safe=True, weights=True, files=True)
 
 
-def _save_graph(folder: str, shards: int, call: Callable[..., Any], *, files: bool, **inputs: tuple[Any, list[Any]]) -> None:
+def _save_graph(
+    folder: str, shards: int, call: Callable[..., Any], *, files: bool, **inputs: tuple[Any, list[Any]]
+) -> None:
     """Save a graph of TensorFlow 1, as estimators do."""
     import tensorflow as tf
 
@@ -290,7 +304,6 @@ def main(folder: Path) -> int:
             for file in sorted(path for path in place.rglob("*") if path.is_file() and path.name != "fingerprint.pb"):
                 archive.write(file, file.relative_to(place))
         shutil.rmtree(place)
-        print(name)
     return 0
 
 

@@ -91,8 +91,11 @@ def changes(library: Library, name: str) -> bool:
 
 
 def _is_change(op: str) -> bool:
-    return op in _CHANGES or op in _CHANGING_REFERENCES or op.startswith(_CHANGING_PREFIXES) or bool(
-        _CHANGING_TABLES.fullmatch(op)
+    return (
+        op in _CHANGES
+        or op in _CHANGING_REFERENCES
+        or op.startswith(_CHANGING_PREFIXES)
+        or bool(_CHANGING_TABLES.fullmatch(op))
     )
 
 

@@ -1,4 +1,4 @@
-"""Values of keys that are looked up in a table: what vocabularies and embeddings that are keyed by hashes have in common.
+"""Keys that are looked up in a table: what vocabularies and embeddings that are keyed by hashes have in common.
 
 The one place that decides between LabelEncoder and the domain's FindKeys and FindStrings.
 """
@@ -15,7 +15,6 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
-from onnx_sparse.reference.string_tensor import shown
 from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
 
 #: The most keys of a LabelEncoder, which has them as attributes and builds its dictionary in each session.
@@ -50,7 +49,8 @@ class KeyedTable:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of a value."""
-        return self.parts[0].shape[1:]
+        shape: tuple[int, ...] = self.parts[0].shape[1:]
+        return shape
 
     def looked_up(self, emit: Emitter, queries: Tensor, default: Tensor) -> Tensor:
         """The value of each query, or the default, which has the shape and type of a value.
@@ -94,7 +94,9 @@ class KeyedTable:
             values = self._constant("values", lambda: joined(self.parts), default.dtype)
             return emit.op("Concat", emit.op("Unsqueeze", default, emit.constant([0])), values, axis=0)
         row = default.value.reshape(1, *self.shape).astype(numpy_dtype(default.dtype))
-        return self._constant(("rows", tuple(row.reshape(-1).tolist())), lambda: joined([row, *self.parts]), default.dtype)
+        return self._constant(
+            ("rows", tuple(row.reshape(-1).tolist())), lambda: joined([row, *self.parts]), default.dtype
+        )
 
     def _constant(self, what: Any, made: Callable[[], Array], dtype: DType) -> Tensor:
         """A constant of the whole model, made when it is first asked for."""

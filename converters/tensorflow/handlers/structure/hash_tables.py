@@ -13,7 +13,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.handlers.structure.constants import resource
-from onnx_sparse.converters.tensorflow.handlers.structure.tables import lookup_table_size, looked_up_by
+from onnx_sparse.converters.tensorflow.handlers.structure.tables import looked_up_by, lookup_table_size
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.derived_tables import ELEMENTWISE
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
@@ -24,7 +24,6 @@ from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.writing.lowering.keyed_lookup import joined
 from onnx_sparse.converters.writing.lowering.partitioning import dynamic_stitch
 from onnx_sparse.models.arrays_on_disk import row_ranges
-from onnx_sparse.reference.string_tensor import text_of
 
 _KINDS = ("TFRA>CuckooHashTable", "TFRA>HkvHashTable")
 _FINDS = tuple(f"{name}Find{what}" for name in _KINDS for what in ("", "WithExists"))
@@ -182,7 +181,7 @@ def _whole(node: GraphNode, shards: _Shards, emit: TensorFlowEmitter) -> tuple[T
 
     None if a key is in another part than the one in which it is looked up, or the parts differ in this row.
     """
-    tables, rows = [], []
+    tables, rows, bits = [], [], set()
     for found in shards.finds:
         looking = GraphNode(node.context, found.scope, found.scope.nodes[found.node])
         table, _, default = looked_up_by(looking)
@@ -191,7 +190,8 @@ def _whole(node: GraphNode, shards: _Shards, emit: TensorFlowEmitter) -> tuple[T
             return None
         tables.append(table)
         rows.append(row)
-    if any(other.value.tobytes() != rows[0].value.tobytes() for other in rows[1:]):
+        bits.add(row.value.tobytes())
+    if len(bits) > 1:
         return None
     memo = node.context.tables
     assert memo is not None
@@ -213,13 +213,17 @@ def _are_in_their_parts(context: Context, shards: _Shards, keys: Sequence[Array]
         lambda tensor: makers.node(tensor).op in ELEMENTWISE | _HASHES or makers.number(tensor) is not None,
     )
     is_known = nodes is not None and isinstance(shards.keys, Origin)
-    call = makers.function(shards.keys, keys[0][:0], [shards.part], nodes[0]) if is_known and nodes is not None else None
+    call = (
+        makers.function(shards.keys, keys[0][:0], [shards.part], nodes[0]) if is_known and nodes is not None else None
+    )
     if call is None:
         return False
     for number, part in enumerate(keys):
         for some in row_ranges(part):
             given = np.ascontiguousarray(part[some])
-            (found,) = call(text_of(given.tolist()) if given.dtype == object else given)
+            if given.dtype == object:  # bytes
+                given = np.array([text.decode("utf-8", "surrogateescape") for text in given], object)
+            (found,) = call(given)
             if (found != number).any():
                 return False
     return True

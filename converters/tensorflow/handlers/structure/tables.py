@@ -1,4 +1,4 @@
-"""tf.raw_ops.LookupTableFindV2, LookupTableSizeV2, the tables of TensorFlow Recommenders Addons, and what fills them."""
+"""tf.raw_ops.LookupTableFindV2, LookupTableSizeV2, and what fills lookup tables."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _WHOLE_LINE, _LINE_NUMBER = -2, -1
 _MOST_ASSET, _MOST_LINES = 1 << 30, 1 << 26
 
 _NOT_THERE = (
-    "the contents of the table are not in the graph; give its keys and values (--lookup-table NAME=FILE, or lookup_tables "
-    "in Python), or convert the SavedModel that it comes from"
+    "the contents of the table are not in the graph; give its keys and values (--lookup-table NAME=FILE, or "
+    "lookup_tables in Python), or convert the SavedModel that it comes from"
 )
 _NO_FILES = (
     "the keys and rows of the table are neither in the checkpoint of the model nor in its folder "
