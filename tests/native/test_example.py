@@ -26,7 +26,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs a compiler and the sources")
     built = tmp_path_factory.mktemp("example") / "run_model"
     warnings = ["-Wall", "-Wextra", "-Werror"]
-    command = [COMPILER, "-std=c++17", *warnings, "-I", ROOT / "onnx_sparse/native", source, "-ldl", "-o", built]
+    command = [COMPILER, "-std=c++17", *warnings, "-I", ROOT / "onnx_sparse/native/include", source, "-ldl", "-o", built]
     subprocess.run(command, check=True)
     return built
 

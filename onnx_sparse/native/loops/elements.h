@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "abi/ort_abi.h"
+#include "onnx_sparse/ort_abi.h"
 #include "loops/huge_pages.h"
 #include "loops/loops.h"
 
