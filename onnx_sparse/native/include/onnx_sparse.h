@@ -37,8 +37,8 @@ struct OrtStatus;
 
 /* Registers the operators of the domain onnx_sparse with session options, once or more often. Needs ONNX Runtime 1.18
    or later. Returns null, or an error that the caller releases with OrtApi::ReleaseStatus. */
-ONNX_SPARSE_API struct OrtStatus* ONNX_SPARSE_CALL RegisterCustomOps(
-    struct OrtSessionOptions* options, const struct OrtApiBase* base) ONNX_SPARSE_NOEXCEPT;
+ONNX_SPARSE_API struct OrtStatus* ONNX_SPARSE_CALL
+RegisterCustomOps(struct OrtSessionOptions* options, const struct OrtApiBase* base) ONNX_SPARSE_NOEXCEPT;
 
 /* The version of the library: "0.1.0". The text lives as long as the program. */
 ONNX_SPARSE_API const char* onnx_sparse_version(void) ONNX_SPARSE_NOEXCEPT;
