@@ -14,7 +14,7 @@ from onnx_sparse.cli import demo
 from onnx_sparse.converters import tensorflow
 from onnx_sparse.converters.tensorflow.road import ROAD
 from onnx_sparse.html import text
-from onnx_sparse.models.function_bodies import lower
+from onnx_sparse.models import function_bodies
 from onnx_sparse.pictures import Picture
 from onnx_sparse.reports.model_picture import model_picture
 from onnx_sparse.reports.source_picture import source_picture
@@ -41,7 +41,7 @@ def demo_picture() -> str:
     before = source_picture(ROAD, source, "TensorFlow")
     assert before is not None
     model = tensorflow.convert(source)
-    plain = model_picture(lower(model), "")
+    plain = model_picture(function_bodies.lower(model), "")
     count = sum(node.kind not in ("constant", "input", "output") for node in plain.nodes)
     plain = replace(plain, title=f"Standard ONNX: {count} nodes")
     pictures = [_drawn(picture) for picture in (before, plain, model_picture(model, "ONNX with onnx_sparse"))]

@@ -55,7 +55,8 @@ def test_records_give_records(session: onnx_sparse.InferenceSession):
 def test_a_frame_of_pandas_gives_one_with_its_index(session: onnx_sparse.InferenceSession, names: list[str]):
     pandas = pytest.importorskip("pandas")
     answers = session.predict(pandas.DataFrame(ROWS, index=[7, 7, "x"]), names)
-    assert isinstance(answers, pandas.DataFrame) and answers.index.tolist() == [7, 7, "x"]
+    assert isinstance(answers, pandas.DataFrame)
+    assert answers.index.tolist() == [7, 7, "x"]
     assert {name: [np.asarray(value).tolist() for value in answers[name]] for name in answers} == {
         name: ANSWERS[name] for name in names
     }
@@ -66,9 +67,8 @@ def test_a_table_gives_a_table_of_its_library(session: onnx_sparse.InferenceSess
     table = getattr(pytest.importorskip(library), {"pyarrow": "table", "polars": "DataFrame"}[library])
     answers = session.predict(table(ROWS), list(ANSWERS))
     assert type(answers) is type(table(ROWS))
-    assert {name: answers[name].to_pylist() if library == "pyarrow" else answers[name].to_list() for name in ANSWERS} == (
-        ANSWERS
-    )
+    values = "to_pylist" if library == "pyarrow" else "to_list"
+    assert {name: getattr(answers[name], values)() for name in ANSWERS} == ANSWERS
 
 
 def empty_rows(form: str) -> Any:
@@ -90,7 +90,7 @@ def test_no_rows_have_no_answers(session: onnx_sparse.InferenceSession, form: st
         (ROWS, None, ValueError, r"output 'total' has the shape \[\]; the batch has 3 rows"),
         (ROWS, ["sum"], ValueError, r"no output 'sum' \(did you mean 'sums'\?\); it has"),
         (ROWS, "sums", TypeError, "outputs is a list of names, not the name 'sums'"),
-        ({"itmes": [[1]], "age": [1]}, ["sums"], ValueError, "no feature 'itmes'"),
+        ({"item": [[1]], "age": [1]}, ["sums"], ValueError, "no feature 'itmes'"),
         ({"items": [[9]], "age": [1]}, ["sums"], onnx_sparse.KernelError, r"indices\[0\] = 9 is out of range"),
         ([[1], [2]], ["sums"], TypeError, "expected columns by feature, a table or a list of records"),
     ],

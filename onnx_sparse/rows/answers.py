@@ -54,10 +54,8 @@ def answers_of(rows: Any, results: Mapping[str, Array], shapes: Mapping[str, Seq
     """
     library = library_of(rows)
     if library == "pandas" and hasattr(rows, "columns"):
-        import pandas as pd
-
         columns = {name: _one_value_a_row(_without_bfloat16(result)) for name, result in results.items()}
-        return pd.DataFrame(columns, index=rows.index)
+        return type(rows)(columns, index=rows.index)
     if table_of(rows) is not None:
         import pyarrow as pa
 

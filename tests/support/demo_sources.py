@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from support.ascend_graphs import layer, operation, write, write_tensors
 
 from onnx_sparse.cli.demo.sources import FOLDER
-
-from support.ascend_graphs import layer, operation, write, write_tensors
 
 
 def openvino(folder: Path) -> None:
@@ -104,7 +103,6 @@ def main(names: list[str]) -> None:
     for made in (openvino, tf2onnx, torch, ascend):
         if not names or made.__name__ in names:
             made(FOLDER)
-            print(f"{made.__name__} done")
 
 
 if __name__ == "__main__":
