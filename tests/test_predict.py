@@ -90,7 +90,7 @@ def test_no_rows_have_no_answers(session: onnx_sparse.InferenceSession, form: st
         (ROWS, None, ValueError, r"output 'total' has the shape \[\]; the batch has 3 rows"),
         (ROWS, ["sum"], ValueError, r"no output 'sum' \(did you mean 'sums'\?\); it has"),
         (ROWS, "sums", TypeError, "outputs is a list of names, not the name 'sums'"),
-        ({"item": [[1]], "age": [1]}, ["sums"], ValueError, "no feature 'itmes'"),
+        ({"item": [[1]], "age": [1]}, ["sums"], ValueError, "no feature 'item'"),
         ({"items": [[9]], "age": [1]}, ["sums"], onnx_sparse.KernelError, r"indices\[0\] = 9 is out of range"),
         ([[1], [2]], ["sums"], TypeError, "expected columns by feature, a table or a list of records"),
     ],
