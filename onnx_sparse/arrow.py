@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import onnxruntime as ort
 import pyarrow as pa
 from onnx import ModelProto
 
+from onnx_sparse.rows.answers import chosen_outputs, require_rows
+from onnx_sparse.rows.arrow_columns import column_of_output
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.foreign_rows import columns_of, plain_column, table_of
 from onnx_sparse.rows.model_features import Features, features
@@ -136,18 +137,17 @@ class Scorer:
         """
         session, known = self._opened()
         shapes = {output.name: output.shape for output in session.get_outputs()}
-        names = list(self._outputs or shapes)
-        if unknown := [name for name in names if name not in shapes]:
-            raise ValueError(f"the model has no output {unknown[0]!r}; it has {_listed(list(shapes))}")
+        names = chosen_outputs(self._outputs, list(shapes))
         held = _held(rows)
         kept = {name: _kept(held, name, names) for name in self._keep}
         fed = feeds(held, known, self._columns)
         count = max(known.counts(fed).values(), default=1) if isinstance(held, Mapping) else held.num_rows
         results = session.run(names, fed)
-        return pa.table(
-            kept
-            | {name: _column(name, result, count, shapes[name]) for name, result in zip(names, results, strict=True)}
-        )
+        columns = {}
+        for name, result in zip(names, results, strict=True):
+            require_rows(name, result, count)
+            columns[name] = column_of_output(result, shapes[name])
+        return pa.table(kept | columns)
 
     @property
     def features(self) -> Features:
@@ -218,26 +218,6 @@ def _kept(held: Batch | Mapping[str, Any], name: str, outputs: Sequence[str]) ->
         raise ValueError(f"the column {name!r} has the name of an output")
     column = _only_column(held, name, f"no column {name!r} to keep")
     return pa.array(plain_column(f"column {name!r}", column)) if isinstance(held, Mapping) else column
-
-
-def _column(name: str, result: Array, rows: int, declared: Sequence[Any]) -> pa.Array:
-    """An output as a column; its further dimensions as lists, of a fixed size where the model fixes it."""
-    if not result.ndim or result.shape[0] != rows:
-        raise ValueError(f"output {name!r} has the shape {list(result.shape)}; the batch has {rows} rows")
-    if result.dtype.kind == "V":  # Arrow has no bfloat16
-        result = result.astype(np.float32)
-    flat = result.reshape(-1)
-    column = pa.array(flat.tolist() if flat.dtype == object else flat, pa.string() if flat.dtype == object else None)
-    for axis in range(result.ndim - 1, 0, -1):
-        size, count = result.shape[axis], int(np.prod(result.shape[:axis]))
-        is_fixed = len(declared) == result.ndim and isinstance(declared[axis], int)
-        if is_fixed and size:
-            column = pa.FixedSizeListArray.from_arrays(column, size)
-        elif is_fixed:
-            column = pa.array([[]] * count, pa.list_(column.type, 0))
-        else:
-            column = pa.LargeListArray.from_arrays(np.arange(count + 1) * size, column)
-    return column
 
 
 def _with_plain_lists(kind: pa.DataType) -> pa.DataType:
