@@ -19,7 +19,7 @@ KEY_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64)
 #: The format of an index, which the pages of its operators have.
 INDEX_FORMAT = """
 An index is little-endian, and depends on the keys alone: neither on threads nor on the machine. A header of 64 bytes is
-followed by slots of 4 bytes, 16 of which are a bucket of one cache line:
+followed by slots of 4 bytes. 16 slots are a bucket, as large as a cache line:
 
 | bytes | type | what |
 |---|---|---|
