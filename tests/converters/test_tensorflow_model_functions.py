@@ -140,5 +140,5 @@ def test_objects_that_contradict_the_graph_are_refused(saved: Path, tmp_path: Pa
     trace = next(name for name in objects.concrete_functions if "lookup" in name)
     damage(objects, trace)
     (tmp_path / "saved_model.pb").write_bytes(message.SerializeToString())
-    with pytest.raises(ConversionError, match="is damaged|captures|no function named"):
+    with pytest.raises(ConversionError, match=r"is damaged|captures|no function named"):
         convert(tmp_path, function="lookup")

@@ -127,7 +127,11 @@ def _functions(objects: Any) -> Iterator[tuple[tuple[str, ...], list[str]]]:
         if traces:
             yield attributes, traces
         for child in () if traces else node.children:
-            if 0 <= child.node_id < len(objects.nodes) and child.node_id not in seen and child.local_name not in _SKIPPED:
+            if (
+                0 <= child.node_id < len(objects.nodes)
+                and child.node_id not in seen
+                and child.local_name not in _SKIPPED
+            ):
                 seen.add(child.node_id)
                 waiting.append((child.node_id, (*attributes, child.local_name)))
 

@@ -104,7 +104,9 @@ def read_tensors(
         if ours and fed:
             cure = f"choose tensors of its graph, as in --inputs={','.join(fed)} --outputs={','.join(ours[:3])}"
         if functions := function_names(meta_graph):
-            cure = f"choose a function, as in --function={functions[0]} (there is {', '.join(functions[:10])}), or {cure}"
+            cure = (
+                f"choose a function, as in --function={functions[0]} (there is {', '.join(functions[:10])}), or {cure}"
+            )
         raise ConversionError(f"{path} has no signatures; {cure}")
     model = read_graph(meta_graph.graph_def, name=path.name, inputs=inputs, outputs=outputs)
     return replace(model, **values_of(meta_graph, model.graph, path))
