@@ -38,7 +38,8 @@ class StackByReshape(Rule[Graph]):
         if axis == len(shape):
             return "the new axis is the last"
         sizes = {shape} | {graph.shape(name) for name in before}
-        if any(other is None or other[axis] != shape[axis] for other in sizes) or shape[axis] is None:
+        size = shape[axis]
+        if size is None or any(other is None or other[axis : axis + 1] != (size,) for other in sizes):
             return "the tensors may have different sizes"
         if shape.count(None) > 1 or 0 in shape:
             return f"a shape of {list(shape)} cannot be written"

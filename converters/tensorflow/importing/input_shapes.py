@@ -84,6 +84,8 @@ def _taken(model: Model, position: int, convert: Callable[[Model], object]) -> l
             if not error.unsupported or not all(node.lacks_shape for node in error.unsupported):
                 errors.append(error)
                 continue
+        except (IndexError, ValueError):  # of a pass: TensorFlow would not take such a graph either
+            continue
         taken.append(rank)
     reason = next((error for error in errors if not _OF_RANKS.search(str(error))), None)
     if not taken and reason is not None:
