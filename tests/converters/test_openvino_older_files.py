@@ -126,6 +126,21 @@ def test_a_convolution_of_model_optimizer(tmp_path):
     np.testing.assert_allclose(got, want, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+def test_indices_have_the_type_of_their_attribute(tmp_path, kind):
+    """Model Optimizer wrote the type of the values on both ports."""
+    x = ops.parameter([1, 2, 5, 5], ov.Type.f32, name="x")
+    pool = ops.max_pool(x, [2, 2], [1, 1], [0, 0], [0, 0], [3, 3], "floor", "explicit", kind, 2)
+    change = (rf'precision="{kind.upper()}"', 'precision="FP32"')
+    path = written(tmp_path, ov.Model(pool.outputs(), [x], "m"), change)
+    data = RNG.permutation(50).reshape(1, 2, 5, 5).astype(np.float32)
+    for want, got in zip(
+        of_openvino(path, [data]), InferenceSession(convert(path)).run(None, {"x": data}), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
+
+
 def constant(*shape):
     return ops.constant(RNG.normal(size=shape).astype(np.float32))
 
