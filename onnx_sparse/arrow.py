@@ -24,6 +24,8 @@ from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend
+from onnx_sparse.sharding.manifest import is_split
+from onnx_sparse.sharding.session import SplitModel, local_session
 
 #: A part of a table.
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -87,7 +89,7 @@ class Scorer:
     `mapInArrow(scorer.map_in_arrow, schema)`, `pyarrow.dataset` and polars' `map_batches` take it as it is.
 
     Args:
-        model: A path, the bytes of a model, or a ModelProto.
+        model: A path, also of the folder of a model that is split; the bytes of a model; or a ModelProto.
         columns: The column of each feature that has another name.
         keep: The columns to keep in addition to the outputs.
         outputs: The outputs; all when omitted.
@@ -119,7 +121,7 @@ class Scorer:
         self._columns, self._keep = dict(columns or {}), tuple(keep)
         self._outputs, self._threads, self._backend, self._mapping = outputs, threads, backend, mapping
         self._check_rows = check_rows
-        self._session: InferenceSession | None = None
+        self._session: InferenceSession | SplitModel | None = None
         self._features: Features | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -194,12 +196,17 @@ class Scorer:
         """The schema of the results for tables of a schema: found by scoring a table without rows."""
         return self(schema.empty_table()).schema
 
-    def _opened(self) -> tuple[InferenceSession, Features]:
+    def _open(self) -> InferenceSession | SplitModel:
+        if isinstance(self._model, str) and is_split(Path(self._model)):
+            return local_session(self._model, self._threads, self._backend)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.log_severity_level = 4  # a failure raises an exception
+        return InferenceSession(self._model, options, backend=self._backend)
+
+    def _opened(self) -> tuple[InferenceSession | SplitModel, Features]:
         if self._session is None or self._features is None:
-            options = ort.SessionOptions()
-            options.intra_op_num_threads = self._threads
-            options.log_severity_level = 4  # a failure raises an exception
-            self._session = InferenceSession(self._model, options, backend=self._backend)
+            self._session = self._open()
             self._features = features(self._session, self._mapping)
             if self._check_rows and (reason := self.dependence()) is not None:
                 warnings.warn(f"{reason}: scores depend on how rows are split into batches", stacklevel=3)
