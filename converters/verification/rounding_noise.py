@@ -26,8 +26,8 @@ Run = Callable[[Mapping[str, Array]], Sequence[Array]]
 #: as an output then moves it may differ.
 _MOVES, _WEIGHT_MOVES, _WEIGHT_MOVES_OF_STEPS, _TIMES = 4, 2, 8, 4
 
-#: No more of an output's magnitude is noise: a step, as of a comparison, is none. Those of a model that rounds to steps,
-#: as a quantized one does, are: a number near the middle between two of them may become either.
+#: No more of an output's magnitude is noise: a step, as of a comparison, is none. Those of a model that rounds to
+#: steps, as a quantized one does, are: a number near the middle between two of them may become either.
 _MOST, _MOST_OF_STEPS = 1e-2, 5e-2
 
 #: Operators that round to steps.

@@ -1,4 +1,7 @@
-"""The attributes of OpenVINO's operators: `python tests/support/openvino_attributes.py` writes them for the converter."""
+"""The attributes of OpenVINO's operators.
+
+`PYTHONPATH=tests python tests/support/openvino_attributes.py` writes them for the converter.
+"""
 
 from __future__ import annotations
 
