@@ -19,7 +19,7 @@ KEY_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64)
 #: The format of an index, which the pages of its operators have.
 INDEX_FORMAT = """
 An index is little-endian, and depends on the keys alone: neither on threads nor on the machine. A header of 64 bytes is
-followed by slots of 4 bytes, 16 of which are a bucket of one cache line:
+followed by slots of 4 bytes. 16 slots are a bucket, as large as a cache line:
 
 | bytes | type | what |
 |---|---|---|
@@ -48,11 +48,11 @@ _FOUND = """
 `positions[i]` is the position of `queries[i]` in the keys, or -1 where it is not among them.
 
 - No value is reserved: every {key} may be a key.
-- If a key is there twice, the first position is given. `{build}` refuses such keys.
+- Of equal keys, the first position is given. `{build}` refuses duplicates.
 - Without `index`, one is built: once when the session starts, if the keys are an initializer, and else in each run.
-  That also refuses keys that are there twice.
+  That refuses duplicates, too.
 - An index of another version, type or number of keys is an error, as is one of another size, or one that names a key
-  that is not there. An index of other keys misses keys: `onnx-sparse check` compares its checksums. Whatever an index
+  beyond the last. An index of other keys misses keys: `onnx-sparse check` compares its checksums. Whatever an index
   holds, nothing is read outside of the inputs, and each search ends.
 - No keys, and no queries, are legal."""
 
@@ -159,8 +159,8 @@ _build = partial(Op, outputs=(_BUILT,), source="the format is our own", body_not
 _SEMANTICS = """
 `index` is the index of the keys for `{find}`.
 
-- A key that is there twice is an error, which names the first key that is there before, and where.
-- There may be no keys, and at most 2^32 - 2. An index has 5.4 bytes for each of many keys.
+- A duplicate is an error, which names the first key that equals one before it, and both positions.
+- The number of keys is at most 2^32 - 2, and may be 0. An index has 5.4 bytes for each of many keys.
 
 ## The index
 
