@@ -19,8 +19,9 @@ from onnx_sparse.converters.rewriting.rules.tf2onnx_empty_rows import (
 from onnx_sparse.converters.rewriting.rules.tf2onnx_reshape import ReshapedCoordinates
 from onnx_sparse.converters.rewriting.rules.tf2onnx_segments import PaddedSegments, SegmentCounts
 
-#: Phases of rules. First branches that are always taken, and large dictionaries; then reductions are found, then what they divide by, then the
-#: filled rows that they reduce, whose coordinates may have been reshaped; and what was dropped before.
+#: Phases of rules. First branches that are always taken, and large dictionaries; then reductions are found, then what
+#: they divide by, then the filled rows that they reduce, whose coordinates may have been reshaped; and what was dropped
+#: before.
 PHASES: tuple[Phase, ...] = (
     (KnownBranch(), LargeDictionary()),
     (PaddedSegments(), SegmentCounts(), ScatteredRows(), BagsInSequence(), BagsInLoop()),

@@ -210,9 +210,7 @@ class TestDeepRec:
     def test_rows_of_absent_keys_by_remainder(self, saved, run):
         first = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
         model = convert(saved(first, default_value_dim=4))
-        np.testing.assert_array_equal(
-            run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: first[key % 4])
-        )
+        np.testing.assert_array_equal(run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: first[key % 4]))
 
     def test_rows_that_are_given(self, saved, run):
         given = np.random.default_rng(1).standard_normal((len(self.ASKED), 3)).astype(np.float32)

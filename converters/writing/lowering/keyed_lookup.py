@@ -18,9 +18,9 @@ from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
 from onnx_sparse.schemas.validation import KernelError
 
-#: The most keys of a LabelEncoder. Its call takes a microsecond less than that of FindKeys, and it runs anywhere. But its
-#: keys are attributes, and each session takes 0.5 us and 120 bytes to add one to its dictionary, 1.8 us and 420 bytes if
-#: it is text.
+#: The most keys of a LabelEncoder. Its call takes a microsecond less than that of FindKeys, and it runs anywhere. But
+#: its keys are attributes, and each session takes 0.5 us and 120 bytes to add one to its dictionary, 1.8 us and 420
+#: bytes if it is text.
 MOST_ENCODED = 1000
 
 #: FindKeys' types of keys, and the inputs of FindStrings that are its keys.

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.handlers.structure.constants import resource
 from onnx_sparse.converters.tensorflow.handlers.structure.hash_tables import rows_or_defaults
