@@ -32,8 +32,8 @@ _ELSEWHERE = (
 )
 _IN_GROUPS = "it looks up several variables at once; save the model with embedding_lookup_sparse for each"
 _TRUNCATED = (
-    "its random numbers are not those of any ONNX operator; if these are the first rows of keys, which absent keys "
-    "give, save the model with a constant initializer"
+    "ONNX has no operator with these random numbers; if they are the first rows of keys, which absent keys give, save "
+    "the model with a constant initializer"
 )
 _IN_REDIS = (
     "its keys and rows are in a Redis server; save them with save_to_file_system, load them into a variable of "
