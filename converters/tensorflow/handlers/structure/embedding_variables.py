@@ -65,4 +65,4 @@ def _first_rows(node: GraphNode, table: Table) -> Array:
         if rows.size not in (width, count * width):
             raise Unsupported(f"the first rows of keys have the shape {list(rows.shape)}; rows have {width} numbers")
         return rows.reshape(-1, width)
-    raise Unsupported("the model has no initializer of the variable, which says what a key that is absent gives")
+    raise Unsupported("the model lacks the initializer of the variable, so the row of an absent key is not known")
