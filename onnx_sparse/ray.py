@@ -133,7 +133,13 @@ class _Link:
         address = self._address
         if address is None:
             self._asked = asked = self._asked or self.actor.address.remote()
-            address = ray.get(asked, timeout=seconds)
+            try:
+                address = ray.get(asked, timeout=seconds)
+            except GetTimeoutError:  # it is being started; the next try waits for the same answer
+                raise
+            except RayError:
+                self._asked = None
+                raise
             self._address, self._asked = address, None
         try:
             made = socket.create_connection(address, timeout=seconds)

@@ -182,7 +182,12 @@ def test_other_processes_ask_the_same_actors(folder: Path) -> None:
 def test_a_missing_shard_is_named(folder: Path, tmp_path: Path) -> None:
     with opened(folder) as model:
         model.run(None, batches()[0])
-        ray.kill(model._links[1][0].actor, no_restart=True)
+        actor = model._links[1][0].actor
+        process = Path(f"/proc/{process_of(actor)}")
+        ray.kill(actor, no_restart=True)
+        deadline = time.monotonic() + PATIENCE
+        while process.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
         missing = r"shard 1 of .*split1, with items \(rows i mod 3 = 1\), pages .* does not answer"
         for feeds in batches()[:2]:
             with pytest.raises(CommandError, match=missing):
