@@ -372,7 +372,7 @@ def _varied(given: Any, op: str, is_constant: bool, rank: int | None, draw: rand
 
 def _has_ends(given: Input, op: str) -> bool:
     is_open = given.value is None and not given.is_constant and given.make is None
-    return is_open and (given.low, given.high) == (-4, 5) and not _WITHOUT_ENDS & {*_words(op)}
+    return is_open and (given.low, given.high) in ((-4, 5), (-90, 90)) and not _WITHOUT_ENDS & {*_words(op)}
 
 
 def _drawn_axes(given: Any, rank: int, draw: random.Random) -> Any:

@@ -161,6 +161,13 @@ SPARSE = (
         limits=numbers("m", -9, 9),
         deltas=each(constant(1), numbers("m", 1, 4), constant(-2)),
     ),
+    row(
+        "RaggedRange",
+        starts=each(numbers("m", -(2**31), 2**31 - 1), numbers("m")),
+        limits=numbers("m", -(2**31), 2**31 - 1),
+        deltas=each(constant(2**30), given(-(2**30))),
+        T=each(tf.int32, tf.int64),
+    ),
     row("RaggedTensorToSparse", rt_nested_splits=[splits("m", "k")], rt_dense_values=each(numbers("k"), numbers("kn"))),
     row("RaggedTensorToSparse", rt_nested_splits=[splits("l", "m"), splits("m", "k")], rt_dense_values=numbers("k")),
     row(

@@ -53,7 +53,7 @@ def last_change(scope: Scope, node: NodeDef, resource: Origin) -> Change | None:
     place = scope
     reader: NodeDef | None = node
     while reader is not None:
-        if _changes_something(place) and (found := _last(place, _ancestors(place, reader), resource)) is not None:
+        if _changes_something(place) and (found := _last(place, ancestors(place, [reader]), resource)) is not None:
             return found
         reader = place.site
         place = place.caller or place
@@ -71,7 +71,7 @@ def final_change(graph: Scope, run: Iterable[str], resource: Origin) -> Change |
     if not _changes_something(graph):
         return None
     names = {name for name in run if name in graph.nodes}
-    names |= {before for name in names for before in _ancestors(graph, graph.nodes[name])}
+    names |= {before for name in names for before in ancestors(graph, [graph.nodes[name]])}
     return _last(graph, names, resource)
 
 
@@ -117,10 +117,10 @@ def _changes_something(scope: Scope) -> bool:
     return scope.changes
 
 
-def _ancestors(scope: Scope, node: NodeDef) -> set[str]:
-    """The nodes that run before a node."""
+def ancestors(scope: Scope, nodes: Iterable[NodeDef]) -> set[str]:
+    """The nodes that run before some nodes."""
     seen: set[str] = set()
-    waiting = [node]
+    waiting = [*nodes]
     while waiting:
         for tensor in waiting.pop().input:
             name = tensor.removeprefix("^").partition(":")[0]
@@ -150,7 +150,7 @@ def _last(scope: Scope, names: Iterable[str], resource: Origin) -> Change | None
         elif resource in scope.origins(node):
             raise Unsupported(f"{scope.name}{name} ({node.op}) changes it in a branch or loop, which is not converted")
     for name, change in found.items():
-        if len(found) == 1 or found.keys() - {name} <= _ancestors(scope, scope.nodes[name]):
+        if len(found) == 1 or found.keys() - {name} <= ancestors(scope, [scope.nodes[name]]):
             return change
     if found:
         raise Unsupported(f"{', '.join(map(str, found.values()))} change it in no order")

@@ -1,8 +1,8 @@
 """Graphs without a SavedModel around them: a frozen GraphDef, and a checkpoint of TensorFlow 1 with its `.meta` file.
 
 Inputs and outputs are tensors (`"a:0"`, or `"a"` for short) and keep the names by which they are requested. When
-omitted, the inputs are the placeholders, and the outputs those tensors that no other node consumes, named by their
-nodes.
+omitted, the inputs are the placeholders that the outputs need, and the outputs those tensors that no other node
+consumes, named by their nodes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.concrete_functions import function_names
+from onnx_sparse.converters.tensorflow.reading.effects import ancestors
 from onnx_sparse.converters.tensorflow.reading.element_types import type_name
 from onnx_sparse.converters.tensorflow.reading.given_tables import Contents, checked_tables
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, MetaGraphDef
@@ -134,8 +135,11 @@ def read_graph(
     fetched = _unconsumed(graph) if outputs is None else list(outputs)
     refuse_repeated([_tensor(tensor) for tensor in inputs or ()], "input")
     refuse_repeated(fetched, "output")
-    given = placeholders(graph) if inputs is None else _ports(graph, inputs)
     results = _ports(graph, fetched)
+    ends = {port.tensor.partition(":")[0] for port in results}
+    needed = ends | ancestors(graph, (graph.nodes[end] for end in ends))
+    own = [port for port in placeholders(graph) if outputs is None or port.name in needed]
+    given = own if inputs is None else _ports(graph, inputs)
     if not results:
         raise ConversionError(f"{name} has no outputs")
     # ONNX requires all names to differ, even where an input is also an output.

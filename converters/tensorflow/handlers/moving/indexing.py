@@ -12,6 +12,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import partitioning, ranges, reordering, slicing
 from onnx_sparse.converters.writing.lowering.gathering import gathered
+from onnx_sparse.schemas.declaration import FLOATS
 
 _EVERY = ("every type",)
 #: Types of which ONNX Runtime finds no largest element, by those that hold them.
@@ -128,9 +129,11 @@ def dynamic_stitch(node: Node, emit: Emitter) -> Tensor:
 
 @handles("ArgMax", "ArgMin", to="ArgMax", dtypes=("all numbers",))
 def arg_extreme(node: Node, emit: Emitter) -> Tensor:
-    """The first place of the largest or smallest element along an axis."""
+    """The first place of the largest or smallest element along an axis; NaN is neither."""
     axis = node["dimension"].integer("dimension")
     x = node["input"]
+    if x.dtype in FLOATS:
+        x = emit.op("Where", emit.op("IsNaN", x), emit.like(-np.inf if node.op_type == "ArgMax" else np.inf, x), x)
     x = emit.cast(x, _ORDERED_AS.get(x.dtype, x.dtype))
     return emit.cast(emit.op(node.op_type, x, axis=axis, keepdims=0), node.dtypes[0])
 
@@ -142,7 +145,8 @@ def cumulative_sum(node: Node, emit: Emitter) -> Tensor:
     return emit.op("CumSum", node["x"], emit.scalar(emit.int64(node["axis"])), **flags, shape=node["x"].shape)
 
 
-@handles("Range", to="Range", dtypes=("all numbers",))
+@handles("Range", to="Range", dtypes=("all numbers",),
+         differs="how many float16 there are is computed in float32; TensorFlow rounds to float16")  # fmt: skip
 def number_range(node: Node, emit: Emitter) -> Tensor:
     """Numbers from a first one up to below a limit."""
     start, limit, delta = (emit.scalar(node[name]) for name in ("start", "limit", "delta"))

@@ -22,7 +22,8 @@ def select_rows(node: Node, emit: Emitter) -> Tensor:
     return selecting.select_rows(emit, node["condition"], node["t"], node["e"])
 
 
-@handles("TopKV2", to="TopK", dtypes=("all numbers",))
+@handles("TopKV2", to="TopK", dtypes=("all numbers",),
+         differs="NaN is the largest number; its place in TensorFlow depends on the order")  # fmt: skip
 def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The largest elements and where they are."""
     x, k = node["input"], emit.cast(node["k"], TensorProto.INT64)

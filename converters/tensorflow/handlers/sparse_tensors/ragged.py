@@ -125,6 +125,8 @@ def ragged_range(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 def _lengths(starts: Tensor, limits: Tensor, steps: Tensor, emit: Emitter) -> Tensor:
     """How many numbers there are from starts to limits."""
+    if starts.dtype not in FLOATS:  # whose distances may leave int32
+        starts, limits, steps = map(emit.int64, (starts, limits, steps))
     far, one = emit.op("Sub", limits, starts), steps.value is not None and bool((steps.value == 1).all())
     if starts.dtype in FLOATS:
         counts = emit.op("Ceil", emit.op("Div", far, steps))

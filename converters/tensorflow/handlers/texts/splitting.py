@@ -199,7 +199,7 @@ def _characters(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     )
     if node.attributes.get("replace_control_characters", 0):
         if errors["errors"] != "replace":
-            raise Unsupported("control characters are not left out: errors must be replace")
+            raise Unsupported("control characters are replaced, not removed: errors must be replace")
         is_control = emit.op("Less", characters, emit.like(0x20, characters))
         characters = emit.op("Where", is_control, _stand_in(node, emit), characters)
     return splits, characters, starts
