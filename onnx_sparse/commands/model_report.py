@@ -120,7 +120,9 @@ def _tiles(
         tiles[f"rows per second, batches of {fastest.rows}"] = f"{fastest.rows_per_second:,.0f}"
         speedups = [line.speedup for line in benchmark.lines if line.speedup is not None]
         if speedups:
-            least, most = (f"{value:.2g}" if value < 10 else f"{value:,.0f}" for value in (min(speedups), max(speedups)))
+            least, most = (
+                f"{value:.2g}" if value < 10 else f"{value:,.0f}" for value in (min(speedups), max(speedups))
+            )
             tiles["times as fast as the source"] = f"{least} to {most}"
     return tiles
 
