@@ -196,6 +196,31 @@ def test_a_model_around_lookups(tmp_path: Path) -> None:
     assert read_manifest(folder).text() == made_of.manifest.text()
 
 
+def test_rows_of_keys(tmp_path: Path) -> None:
+    """Keys stay whole where ids are computed; the rows at their positions are split."""
+    node, rng = helper.make_node, np.random.default_rng(5)
+    keys = rng.permutation(1000)[:ROWS]
+    nodes = [
+        node("FindKeys", ["keys", "index", "queries"], ["found"], domain=DOMAIN),
+        node("Less", ["found", "zero"], ["missing"]),
+        node("Where", ["missing", "last", "found"], ["positions"]),
+        node("EmbeddingBagOffsetsSum", ["table", "positions", "offsets"], ["y"], domain=DOMAIN),
+    ]
+    tables = {
+        "keys": keys,
+        "index": np.empty(0, np.uint8),
+        "zero": np.array(0),
+        "last": np.array(ROWS),
+        "table": rng.standard_normal((ROWS + 1, WIDTH)).astype(np.float32),
+    }
+    feeds = {"queries": np.append(keys, [2000, -3]), "offsets": np.array([0, 5, 5])}
+    onnx.save(model(nodes, tables, feeds, ["y"]), tmp_path / "m.onnx")
+    expected = onnx_sparse.InferenceSession(tmp_path / "m.onnx").run(None, feeds)
+    for exact, split in splits(tmp_path / "m.onnx"):
+        assert [table.name for table in split.manifest.tables] == ["table"]
+        require_same(expected, split.run(None, feeds), exact=exact)
+
+
 def refused(kind: str) -> ModelProto:
     made, _ = recommender()
     graph = made.graph
