@@ -307,8 +307,8 @@ class ShardedModel(SplitModel):
         version; calls that have begun are of the old one.
 
         Raises:
-            CommandError: There is no such folder, it has another number of shards, or a shard cannot open it. Then
-                calls stay with the old version.
+            CommandError: There is no such folder, it has another number of shards or other inputs, or a shard cannot
+                open it. Then calls stay with the old version.
         """
         path = _named(folder)
         with self._updating:
@@ -318,6 +318,8 @@ class ShardedModel(SplitModel):
                 raise CommandError(f"{path} has {manifest.shards} shards; {self.folder} has {self.manifest.shards}")
             ask = functools.partial(self._asked, path, manifest)
             made = SplitModel(local, ask, self._options["threads"], self._options["backend"])
+            if (made.get_inputs(), made.get_outputs()) != (self.get_inputs(), self.get_outputs()):
+                raise CommandError(f"{path} has other inputs or outputs than {self.folder}")
             for number, links in enumerate(self._links):
                 for link in links:
                     self._ray(number, manifest, path, link.actor.load.remote(path, manifest.version))
