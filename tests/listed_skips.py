@@ -14,9 +14,11 @@ import pytest
 LISTED: tuple[tuple[str, str, str], ...] = (
     ("tests/native/test_allocations.py", "the build that watches allocations", "sanitizers"),
     ("tests/cli/test_engines.py*", "could not import '(ray|pyspark)'", "engines"),
+    ("tests/test_sharded_on_ray.py", "could not import 'ray'", "engines"),
     ("tests/cli/test_triton.py*", "could not import 'tritonclient", "engines"),
     ("tests/end_to_end/test_serving_examples.py", "could not import '(tritonclient|httpx)", "engines"),
     ("tests/cli/test_report_browser.py", "could not import 'playwright", "browser"),
+    ("tests/tools/test_archive.py*", "not the environment of tests/tools/requirements.txt", "tools"),
     ("tests/tools/test_tools.py*", "not the environment of tests/tools/requirements.txt", "tools"),
     ("tests/converters/torch/test_torch_geometric.py", "could not import 'torch_geometric", "tools"),
     ("tests/converters/test_lost_rows.py*", "could not import 'torch_geometric", "tools"),

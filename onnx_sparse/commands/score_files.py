@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -50,7 +50,9 @@ def _most_bad_rows(text: str) -> str:
 class ScoreSettings:
     """What `score` is asked for: the arguments of `onnx_sparse.score`, and the options of `onnx-sparse score`."""
 
-    model: FilePath = field(metadata=option("an ONNX file", "MODEL", position=True))
+    model: FilePath = field(
+        metadata=option("an ONNX file, or the folder of a model that is split", "MODEL", position=True)
+    )
     rows: FilePath | Sequence[FilePath] = field(
         metadata=option("a file, a folder of them, or a pattern in quotes", "ROWS", position=True, parse=str)
     )
@@ -227,31 +229,48 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
                 f"{existing.target} is there already{f' ({bad})' if bad else ''}; --resume leaves what is whole, "
                 "--overwrite replaces it"
             )
-    scorer = Scorer(
-        path,
-        columns=columns,
-        keep=settings.kept,
-        outputs=settings.outputs,
-        backend=settings.backend,
-        check_rows=False,
-    )
-    try:
-        known = scorer.features  # before any process is started
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-    except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        raise CommandError(f"{path} does not load: {ort_message(error)}") from error
-    if unknown := [name for name in columns if name not in known]:
-        raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
-    depends = _dependence(scorer, left)
-    if depends is not None and settings.dependent_rows == "refuse":
-        raise CommandError(
-            f"{depends}, so the scores would change with --batch-rows and with how files are split; --dependent-rows "
-            "alone runs the model on each row by itself, --dependent-rows batch on batches as they come"
+    with _model(path, settings) as given:
+        scorer = Scorer(
+            given,
+            columns=columns,
+            keep=settings.kept,
+            outputs=settings.outputs,
+            backend=settings.backend,
+            check_rows=False,
         )
-    bad_folder = (out.parent if _is_file(out) else out) / "_bad"
-    run = functools.partial(score_all, scorer, left, settings.workers)
-    return _scored(depends, str(bad_folder), jobs, left, run, doing, watch)
+        try:
+            known = scorer.features  # before any process is started
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            raise CommandError(f"{path} does not load: {ort_message(error)}") from error
+        if unknown := [name for name in columns if name not in known]:
+            raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
+        depends = _dependence(scorer, left)
+        if depends is not None and settings.dependent_rows == "refuse":
+            raise CommandError(
+                f"{depends}, so the scores would change with --batch-rows and with how files are split; "
+                "--dependent-rows alone runs the model on each row by itself, --dependent-rows batch on batches as "
+                "they come"
+            )
+        bad_folder = (out.parent if _is_file(out) else out) / "_bad"
+        run = functools.partial(score_all, scorer, left, settings.workers)
+        return _scored(depends, str(bad_folder), jobs, left, run, doing, watch)
+
+
+@contextmanager
+def _model(path: Path, settings: ScoreSettings) -> Iterator[Any]:
+    """What is scored with: a path, or the actors of a model that is split, which all workers ask."""
+    from onnx_sparse.sharding.manifest import is_split
+
+    if settings.engine != "ray" or not is_split(path):
+        yield path
+        return
+    from onnx_sparse.ray import ShardedModel
+    from onnx_sparse.scoring.ray_start import started
+
+    with started(settings.workers), ShardedModel(path, cpus=0, threads=1, backend=settings.backend) as model:
+        yield model
 
 
 def _scored(
@@ -317,7 +336,10 @@ def _model_digest(path: Path) -> str:
     from onnx_sparse.models.load_and_save import existing_file, load_model
     from onnx_sparse.models.model_files import is_ort_format
     from onnx_sparse.scoring.places import Place
+    from onnx_sparse.sharding.manifest import is_split, read_manifest
 
+    if is_split(path):
+        return read_manifest(path).version
     with existing_file(path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         file.seek(0)
