@@ -12,10 +12,13 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from onnx_sparse.errors import meant
-from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.columns import Array, RowError
 from onnx_sparse.rows.model_features import Features
-from onnx_sparse.schemas.features import listed
+from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.features import Feature, listed
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import parsed_json
 from onnx_sparse.serving.number_lists import NumberList, cut, put_back
@@ -54,8 +57,7 @@ def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Ar
         elif key == "instances":
             columns = _columns(given, features)
             if lists:
-                for name, column in columns.items():
-                    columns[name] = [_numbers(name, put_back(value, lists), features) for value in column]
+                columns = {name: _numbers_of_rows(name, column, lists, features) for name, column in columns.items()}
         else:
             columns = given if isinstance(given, dict) else {_only(features, key): given}
             for name in {*columns}.intersection(features):
@@ -71,12 +73,48 @@ def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Ar
 
 
 def _numbers(name: str, value: Any, features: Features) -> Any:
-    """A long list of numbers as an array of a feature's type; other values as they are."""
+    """A long list of numbers, a column, as arrays of its feature's type; other values as they are."""
     if not isinstance(value, NumberList):
         return value
+    column = value.column(f"feature {name!r}", _dtype(name, features))
+    depth = _depth(features[name])
+    fits = isinstance(column, np.ndarray) if depth is None else len(value.counts) == depth + 1
+    return column if fits else _plain(column)
+
+
+def _numbers_of_rows(name: str, column: list[Any], lists: list[NumberList], features: Features) -> Any:
+    """A column of rows, some of which may be long lists of numbers."""
+    values: list[Any] = []
+    fits = True
+    for row, given in enumerate(column):
+        value = put_back(given, lists)
+        if isinstance(value, NumberList):
+            fits &= len(value.counts) == (_depth(features[name]) or len(value.counts))
+            try:
+                value = value.column(f"feature {name!r}", _dtype(name, features))
+            except RowError as error:
+                raise RowError(f"feature {name!r}", row, f", position {error.row}{error.reason}") from None
+        values.append(value)
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if features[name].kind == "dense" and arrays:
+        fits = len(arrays) == len(values) and all(array.shape == arrays[0].shape for array in arrays)
+        return np.stack(arrays) if fits else _plain(values)
+    return values if fits else _plain(values)
+
+
+def _dtype(name: str, features: Features) -> DType:
     inputs = features[name].inputs
-    values = inputs.get("values") or next(iter(inputs.values()))
-    return value.array(f"feature {name!r}", features.inputs[values].dtype)
+    return features.inputs[inputs.get("values") or next(iter(inputs.values()))].dtype
+
+
+def _depth(feature: Feature) -> int | None:
+    """How deep the lists of a row are; None if they have one shape in all rows."""
+    return {"ragged": len(feature.row_splits), "sparse": 1}.get(feature.kind)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays in lists as lists, for the errors of what is not as it should be."""
+    return value.tolist() if isinstance(value, np.ndarray) else [*map(_plain, value)] if isinstance(value, list) else value
 
 
 def _columns(rows: Any, features: Features) -> dict[str, Any]:
