@@ -259,7 +259,9 @@ def _usual(objects: list[Any], wanted: np.dtype[Any]) -> Array | None:
         mixed = (type(value) is int for value in objects)
         whole = np.fromiter(mixed, bool, len(objects)) if float in types else np.ones(len(objects), bool)
         bad |= whole & (made.astype(np.float64) != wide)
-        large = np.flatnonzero(whole & (np.abs(wide) >= _EXACT))  # which may be rounded already; Python compares exactly
+        large = np.flatnonzero(
+            whole & (np.abs(wide) >= _EXACT)
+        )  # which may be rounded already; Python compares exactly
         pairs = zip(wide[large].tolist(), [objects[number] for number in large.tolist()], strict=True)
         bad[large] |= np.fromiter((rounded != value for rounded, value in pairs), bool, len(large))
     return None if bad.any() else made

@@ -18,15 +18,16 @@ from starlette.routing import Route
 
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
-from onnx_sparse.serving import metrics
+from onnx_sparse.serving import endpoints, metrics
 from onnx_sparse.serving.compression import answer_encoding, check_encoding, compressed, decompressed
+from onnx_sparse.serving.endpoints import ENDPOINTS, VERSION
 from onnx_sparse.serving.errors import RequestError, shown
-from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
+from onnx_sparse.serving.inference_requests import HEADER_LENGTH, read_request, write_response
 from onnx_sparse.serving.number_lists import cut
 from onnx_sparse.serving.reading_process import ReadingProcess
 from onnx_sparse.serving.request_log import Requests, known_id
 from onnx_sparse.serving.row_requests import read_rows, write_rows
-from onnx_sparse.serving.served_model import ServedModel
+from onnx_sparse.serving.served_model import LoadedModel, ServedModel
 from onnx_sparse.version import __version__
 
 #: How long the rest of a request that is too large is read, so that its client reads the answer.
@@ -58,21 +59,8 @@ class HttpApp:
         self._models, self._most_bytes, self.requests = models, most_bytes, requests
         self.draining = asyncio.Event()
         self._held = 0
-        model = "/v2/models/{name}"
-        version = f"{model}/versions/{{version}}"
         self.app = Starlette(
-            routes=[
-                *(Route(f"{base}/infer", self._infer, methods=["POST"]) for base in (model, version)),
-                Route("/v1/models/{name}:predict", self._predict, methods=["POST"]),
-                Route("/v2/health/live", self._live),
-                Route("/v2/health/ready", self._ready),
-                Route("/v2", self._server),
-                Route("/v2/models", self._list),
-                *(Route(f"{base}/ready", self._model_ready) for base in (model, version)),
-                *(Route(base, self._describe) for base in (model, version)),
-                Route("/v1/models/{name}", self._model_ready),
-                Route("/metrics", self._metrics),
-            ],
+            routes=[Route(each.path, getattr(self, f"_{each.handler}"), methods=[each.method]) for each in ENDPOINTS],
             exception_handlers={
                 RequestError: _refused,
                 HTTPException: _unknown,
@@ -177,6 +165,30 @@ class HttpApp:
         model = self._model(request)
         return JSONResponse(model.loaded.metadata(model.name))
 
+    async def _status(self, request: Request) -> Response:
+        """As TensorFlow Serving says it, and as KServe's first protocol."""
+        name = self._model(request).name
+        state = {"version": VERSION, "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+        return JSONResponse({"name": name, "ready": self.is_ready, "model_version_status": [state]})
+
+    async def _metadata(self, request: Request) -> Response:
+        model = self._model(request)
+        return JSONResponse(endpoints.signature(model.name, model.loaded))
+
+    async def _verb(self, request: Request) -> Response:
+        verb = request.path_params["verb"]
+        raise RequestError(f"model {self._model(request).name!r} has no :{verb[:40]}; it has :predict", 404)
+
+    async def _index(self, request: Request) -> Response:
+        address = f"http://{request.scope['server'][0]}:{request.scope['server'][1]}"
+        return JSONResponse(endpoints.index(self._loaded(), address))
+
+    async def _openapi(self, _: Request) -> Response:
+        return JSONResponse(endpoints.openapi(self._loaded()))
+
+    def _loaded(self) -> dict[str, LoadedModel]:
+        return {name: model.loaded for name, model in self._models.items()}
+
     async def _metrics(self, _: Request) -> Response:
         return Response(await asyncio.to_thread(metrics.text), headers={"content-type": metrics.CONTENT_TYPE})
 
@@ -194,8 +206,9 @@ async def _infer(model: ServedModel, request: Request, body: bytearray) -> Respo
 
 async def _predict(model: ServedModel, request: Request, body: bytearray) -> Response:
     loaded = model.loaded
-    feeds, rows = await _read(loaded.features, None, read_rows, body, loaded.features)
+    feeds, rows, asked = await _read(loaded.features, None, read_rows, body, loaded.features, loaded.outputs)
     results = await model.answer(loaded, feeds)
+    results = {name: results[name] for name in asked}
     content = await off_loop(size_of(results), write_rows, results, rows)
     return await _response(request, content, "application/json", {})
 

@@ -14,6 +14,7 @@ from typing import Any
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.json_text import parsed
 from onnx_sparse.schemas.features import listed
+from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
 from onnx_sparse.serving.number_lists import MOST_LISTS, cut, put_back, too_many_lists
 from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes
@@ -21,7 +22,6 @@ from onnx_sparse.serving.written_json import write
 
 #: The header with the number of bytes of JSON; binary tensors follow them.
 HEADER_LENGTH = "inference-header-content-length"
-VERSION = "1"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,31 +19,41 @@ from onnx_sparse.rows.columns import Array, RowError
 from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.schemas.features import Feature, listed
+from onnx_sparse.serving.endpoints import SIGNATURE
 from onnx_sparse.serving.errors import RequestError, shown
-from onnx_sparse.serving.inference_requests import parsed_json
+from onnx_sparse.serving.inference_requests import known_output, parsed_json
 from onnx_sparse.serving.number_lists import NumberList, cut, put_back
 from onnx_sparse.serving.written_json import write, write_members, write_objects
 
 _KEYS = ("instances", "inputs")
-#: The name of a model's only signature, for clients of TensorFlow Serving.
-_SIGNATURE = "serving_default"
 
 
-def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Array], int | None]:
+def read_rows(
+    body: bytes | bytearray, features: Features, outputs: Sequence[str]
+) -> tuple[dict[str, Array], int | None, Sequence[str]]:
     """The inputs of the model for a request.
 
+    Args:
+        body: The body of the request.
+        features: The model's features.
+        outputs: The names of its outputs.
+
     Returns:
-        The inputs; and the number of rows, None where the request has columns.
+        The inputs; the number of rows, None where the request has columns; and the outputs that it asks for.
 
     Raises:
         RequestError: It is not of one of the forms, or its values do not fit the features.
     """
     text, lists = cut(body, [*_KEYS, *features])
     request = parsed_json(text)
-    if unknown := [key for key in request if key not in (*_KEYS, "signature_name")]:
+    if unknown := [key for key in request if key not in (*_KEYS, "signature_name", "outputs")]:
         raise RequestError(f"the request has {shown(unknown[0])}; it has either 'instances' or 'inputs'")
-    if (signature := request.get("signature_name", _SIGNATURE)) != _SIGNATURE:
-        raise RequestError(f"there is no signature {shown(signature)}; the model has {_SIGNATURE!r}")
+    if (signature := request.get("signature_name", SIGNATURE)) != SIGNATURE:
+        raise RequestError(f"there is no signature {shown(signature)}; the model has {SIGNATURE!r}")
+    asked = request.get("outputs", outputs)
+    if not isinstance(asked, list) or not asked:
+        raise RequestError(f"'outputs' is {shown(asked)}; a list of the names of outputs is expected")
+    asked = [known_output(name, outputs) for name in asked]
     if sum(key in request for key in _KEYS) != 1:
         raise RequestError("send either 'instances' or 'inputs'")
     key = "instances" if "instances" in request else "inputs"
@@ -67,7 +77,7 @@ def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Ar
         for name in columns:
             if name in features and features[name].kind == "example":
                 columns[name] = _messages(name, columns[name])
-        return features.feeds(columns), rows
+        return features.feeds(columns), rows, asked
     except ValueError as error:
         raise RequestError(error) from error
 
@@ -114,7 +124,9 @@ def _depth(feature: Feature) -> int | None:
 
 def _plain(value: Any) -> Any:
     """Arrays in lists as lists, for the errors of what is not as it should be."""
-    return value.tolist() if isinstance(value, np.ndarray) else [*map(_plain, value)] if isinstance(value, list) else value
+    return (
+        value.tolist() if isinstance(value, np.ndarray) else [*map(_plain, value)] if isinstance(value, list) else value
+    )
 
 
 def _columns(rows: Any, features: Features) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.serving import metrics
 from onnx_sparse.serving.deadlines import TimedSession, is_ended
+from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError
-from onnx_sparse.serving.inference_requests import VERSION
 from onnx_sparse.serving.settings import Limits
 from onnx_sparse.serving.tensors import Tensors, datatype
 from onnx_sparse.serving.watched_files import Look, damaged, look

@@ -26,7 +26,24 @@ from onnx_sparse.serving.reading_process import ReadingProcess
 from onnx_sparse.serving.row_requests import read_rows
 from onnx_sparse.serving.tensors import Tensors, datatype
 
-VALUES = ["1", "0", "-3", "2.5", "1e-7", "1e999", "NaN", "-Infinity", "9007199254740993", "16777217", "-0", "257", "null", "true", '"a"', "[4]"]
+VALUES = [
+    "1",
+    "0",
+    "-3",
+    "2.5",
+    "1e-7",
+    "1e999",
+    "NaN",
+    "-Infinity",
+    "9007199254740993",
+    "16777217",
+    "-0",
+    "257",
+    "null",
+    "true",
+    '"a"',
+    "[4]",
+]
 VALUES += ["[]", "{}", "", " ", "1 2", "+1", "01", '"data": [1, 2]', '"\\"data\\": [5, 6]"', '"],["', "\n7"]
 BEFORE = ["", '"id": ":[1,2", ', '"id": "\\"data\\":[1,2,3]", ', '"\\"data": [1,2,3], ', '"data": [1,2,3], ']
 BEFORE += ['"parameters": {"data": ["abc],[", 1]}, ']
@@ -98,7 +115,7 @@ def check(text: str, depth: int, kind: str, before: str) -> None:
     for features in kinds:
         texts = [f'{{"instances": {text}}}', f'{{"inputs": {text}}}', f'{{"inputs": {{"x": {text}}}}}']
         texts += [f'{{"instances": [{{"x": {text}}}, {{"x": [1]}}]}}']
-        calls += [(read_rows, body.encode(), features) for body in texts]
+        calls += [(read_rows, body.encode(), features, ["y"]) for body in texts]
     whole = [outcome(*call) for call in calls]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(number_lists, "_LONG", 2)
