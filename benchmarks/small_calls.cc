@@ -13,7 +13,7 @@
 #include <iostream>
 #include <vector>
 
-#include "abi/ort_abi.h"
+#include "onnx_sparse/ort_abi.h"
 
 namespace {
 

@@ -44,7 +44,7 @@ def from_cpp(folder: Path, feeds: dict[str, np.ndarray], rounds: int, calls: int
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         raise FileNotFoundError("small_calls.cc needs g++ or clang++")
-    include = _HERE.parent / "onnx_sparse" / "native"
+    include = _HERE.parent / "onnx_sparse" / "native" / "include"
     program = folder / "small_calls"
     subprocess.run(
         [compiler, "-std=c++17", "-O2", "-I", include, _HERE / "small_calls.cc", "-ldl", "-o", program], check=True

@@ -1,4 +1,4 @@
-"""The picture of the README: the graph of the demo's model before and after its conversion, as an SVG.
+"""The picture of the README: the demo's model in TensorFlow, in standard ONNX and with our operators, as an SVG.
 
 The reports of `onnx-sparse` lay out graphs of any size in a browser. This layout is for small ones, and needs nothing.
 """
@@ -6,7 +6,7 @@ The reports of `onnx-sparse` lay out graphs of any size in a browser. This layou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,11 +14,13 @@ from onnx_sparse.cli import demo
 from onnx_sparse.converters import tensorflow
 from onnx_sparse.converters.tensorflow.road import ROAD
 from onnx_sparse.html import text
+from onnx_sparse.models import function_bodies
 from onnx_sparse.pictures import Picture
 from onnx_sparse.reports.model_picture import model_picture
 from onnx_sparse.reports.source_picture import source_picture
 
 _CHARACTER, _PADDING, _HEIGHT, _GAP, _RANK, _MARGIN, _TITLE, _PORT = 7, 12, 28, 18, 30, 14, 44, 24
+_TITLE_CHARACTER = 8.5
 _STYLE = """
   .head { font: 600 15px sans-serif; } .label { font: 12px sans-serif; } text { fill: #1f2328; }
   .edge { fill: none; stroke: #59636e; } .arrow { fill: #59636e; }
@@ -38,19 +40,24 @@ def demo_picture() -> str:
     source = tensorflow.load(saved_model)
     before = source_picture(ROAD, source, "TensorFlow")
     assert before is not None
-    after = model_picture(tensorflow.convert(source), "ONNX with onnx_sparse")
-    parts, left, tallest = [], _MARGIN, 0.0
-    for picture in (before, after):
-        drawn, width, height = _drawn(picture)
-        middle = f'x="{width / 2:.0f}" y="22" text-anchor="middle"'
+    model = tensorflow.convert(source)
+    plain = model_picture(function_bodies.lower(model), "")
+    count = sum(node.kind not in ("constant", "input", "output") for node in plain.nodes)
+    plain = replace(plain, title=f"Standard ONNX: {count} nodes")
+    pictures = [_drawn(picture) for picture in (before, plain, model_picture(model, "ONNX with onnx_sparse"))]
+    parts, left, tallest = [], float(_MARGIN), max(pictures[0].height, pictures[2].height)
+    for drawn in pictures:
+        scale = min(1.0, (tallest - _TITLE) / (drawn.height - _TITLE))  # its many nodes need no names to be many
+        width = max(drawn.width * scale, _TITLE_CHARACTER * len(drawn.title))
+        inner = f"translate({(width - drawn.width * scale) / 2:.0f} {_TITLE * (1 - scale):.0f}) scale({scale:.3f})"
         parts.append(
             f'<g transform="translate({left:.0f} 0)">'
-            f'<text class="head" {middle}>{text(picture.title)}</text>\n{drawn}</g>'
+            f'<text class="head" x="{width / 2:.0f}" y="22" text-anchor="middle">{text(drawn.title)}</text>\n'
+            f'<g transform="{inner}">\n{drawn.elements}</g></g>'
         )
         left += width + 3 * _GAP
-        tallest = max(tallest, height)
     width, height = left - 3 * _GAP + _MARGIN, tallest + _MARGIN
-    title = "The demo's model in TensorFlow and in ONNX"
+    title = "The demo's model in TensorFlow, in standard ONNX and in ONNX with onnx_sparse"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img">\n<title>{title}</title>\n<style>{_STYLE}</style>\n'
@@ -87,8 +94,17 @@ class _Box:
         return _TITLE + self.rank * (_HEIGHT + _RANK)
 
 
-def _drawn(picture: Picture) -> tuple[str, float, float]:
-    """The elements of a picture, its width and its height."""
+@dataclass(frozen=True)
+class _Drawn:
+    """The elements of a picture, and the size that they take."""
+
+    title: str
+    elements: str
+    width: float
+    height: float
+
+
+def _drawn(picture: Picture) -> _Drawn:
     boxes, paths = _placed(picture)
     left = min(box.x - box.width / 2 for box in boxes)
     for box in boxes:
@@ -111,7 +127,7 @@ def _drawn(picture: Picture) -> tuple[str, float, float]:
             f'text-anchor="middle">{text(box.label)}</text></g>'
         )
     width = max(box.x + box.width / 2 for box in boxes)
-    return "\n".join(lines), width, max(box.top for box in boxes) + _HEIGHT
+    return _Drawn(picture.title, "\n".join(lines), width, max(box.top for box in boxes) + _HEIGHT)
 
 
 def _port(box: _Box, neighbors: Sequence[_Box], other: _Box) -> float:

@@ -1,10 +1,11 @@
 // Runs a model with nodes of the domain onnx_sparse in ONNX Runtime, without Python. It loads three files at run time:
 // ONNX Runtime, the library of native kernels, and the model.
 //
-//   g++ -std=c++17 -I onnx_sparse/native examples/run_model.cc -ldl -o run_model
+//   g++ -std=c++17 -I onnx_sparse/native/include examples/run_model.cc -ldl -o run_model
 //   ./run_model libonnxruntime.so libonnx_sparse_native.so model.onnx
 //       data:float:3,2=1,2,3,4,5,6 ids:int64:3=0,0,2 -- y                              (on one line)
 //
+// Next to this file, CMakeLists.txt builds it against the archive of the native library, which has the second file.
 // pip puts the first under site-packages/onnxruntime/capi/; `python -c "import onnx_sparse;
 // print(onnx_sparse.get_library_path())"` prints the path of the second. A program that has ONNX Runtime's own headers
 // calls OrtApi::RegisterCustomOpsLibrary_V2 instead of the dlopen below; this one uses our own declarations.
@@ -17,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "abi/ort_abi.h"
+#include "onnx_sparse/ort_abi.h"
 
 namespace {
 

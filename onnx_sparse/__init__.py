@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from onnx_sparse.commands.report import report
     from onnx_sparse.commands.save import save
     from onnx_sparse.commands.score import score
+    from onnx_sparse.commands.shard import shard
     from onnx_sparse.commands.tables import tables
     from onnx_sparse.converters.onnx.fusing import fuse
     from onnx_sparse.converters.ragged.inputs import to_ragged
@@ -70,6 +71,7 @@ __all__ = [
     "save",
     "score",
     "session_options",
+    "shard",
     "tables",
     "to_ragged",
 ]
@@ -96,6 +98,7 @@ _HOMES = {
     "save": "commands.save",
     "score": "commands.score",
     "session_options": "sessions.runtime",
+    "shard": "commands.shard",
     "tables": "commands.tables",
     "to_ragged": "converters.ragged.inputs",
 }

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import onnxruntime as ort
 import pyarrow as pa
 from onnx import ModelProto
 
+from onnx_sparse.rows.answers import chosen_outputs, require_rows
+from onnx_sparse.rows.arrow_columns import column_of_output
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.foreign_rows import columns_of, plain_column, table_of
 from onnx_sparse.rows.model_features import Features, features
@@ -23,6 +24,8 @@ from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend
+from onnx_sparse.sharding.manifest import is_split
+from onnx_sparse.sharding.session import SplitModel, local_session
 
 #: A part of a table.
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -86,7 +89,7 @@ class Scorer:
     `mapInArrow(scorer.map_in_arrow, schema)`, `pyarrow.dataset` and polars' `map_batches` take it as it is.
 
     Args:
-        model: A path, the bytes of a model, or a ModelProto.
+        model: A path, also of the folder of a model that is split; the bytes of a model; or a ModelProto.
         columns: The column of each feature that has another name.
         keep: The columns to keep in addition to the outputs.
         outputs: The outputs; all when omitted.
@@ -118,7 +121,7 @@ class Scorer:
         self._columns, self._keep = dict(columns or {}), tuple(keep)
         self._outputs, self._threads, self._backend, self._mapping = outputs, threads, backend, mapping
         self._check_rows = check_rows
-        self._session: InferenceSession | None = None
+        self._session: InferenceSession | SplitModel | None = None
         self._features: Features | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -134,18 +137,17 @@ class Scorer:
         """
         session, known = self._opened()
         shapes = {output.name: output.shape for output in session.get_outputs()}
-        names = list(self._outputs or shapes)
-        if unknown := [name for name in names if name not in shapes]:
-            raise ValueError(f"the model has no output {unknown[0]!r}; it has {_listed(list(shapes))}")
+        names = chosen_outputs(self._outputs, list(shapes))
         held = _held(rows)
         kept = {name: _kept(held, name, names) for name in self._keep}
         fed = feeds(held, known, self._columns)
         count = max(known.counts(fed).values(), default=1) if isinstance(held, Mapping) else held.num_rows
         results = session.run(names, fed)
-        return pa.table(
-            kept
-            | {name: _column(name, result, count, shapes[name]) for name, result in zip(names, results, strict=True)}
-        )
+        columns = {}
+        for name, result in zip(names, results, strict=True):
+            require_rows(name, result, count)
+            columns[name] = column_of_output(result, shapes[name])
+        return pa.table(kept | columns)
 
     @property
     def features(self) -> Features:
@@ -194,12 +196,17 @@ class Scorer:
         """The schema of the results for tables of a schema: found by scoring a table without rows."""
         return self(schema.empty_table()).schema
 
-    def _opened(self) -> tuple[InferenceSession, Features]:
+    def _open(self) -> InferenceSession | SplitModel:
+        if isinstance(self._model, str) and is_split(Path(self._model)):
+            return local_session(self._model, self._threads, self._backend)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.log_severity_level = 4  # a failure raises an exception
+        return InferenceSession(self._model, options, backend=self._backend)
+
+    def _opened(self) -> tuple[InferenceSession | SplitModel, Features]:
         if self._session is None or self._features is None:
-            options = ort.SessionOptions()
-            options.intra_op_num_threads = self._threads
-            options.log_severity_level = 4  # a failure raises an exception
-            self._session = InferenceSession(self._model, options, backend=self._backend)
+            self._session = self._open()
             self._features = features(self._session, self._mapping)
             if self._check_rows and (reason := self.dependence()) is not None:
                 warnings.warn(f"{reason}: scores depend on how rows are split into batches", stacklevel=3)
@@ -211,26 +218,6 @@ def _kept(held: Batch | Mapping[str, Any], name: str, outputs: Sequence[str]) ->
         raise ValueError(f"the column {name!r} has the name of an output")
     column = _only_column(held, name, f"no column {name!r} to keep")
     return pa.array(plain_column(f"column {name!r}", column)) if isinstance(held, Mapping) else column
-
-
-def _column(name: str, result: Array, rows: int, declared: Sequence[Any]) -> pa.Array:
-    """An output as a column; its further dimensions as lists, of a fixed size where the model fixes it."""
-    if not result.ndim or result.shape[0] != rows:
-        raise ValueError(f"output {name!r} has the shape {list(result.shape)}; the batch has {rows} rows")
-    if result.dtype.kind == "V":  # Arrow has no bfloat16
-        result = result.astype(np.float32)
-    flat = result.reshape(-1)
-    column = pa.array(flat.tolist() if flat.dtype == object else flat, pa.string() if flat.dtype == object else None)
-    for axis in range(result.ndim - 1, 0, -1):
-        size, count = result.shape[axis], int(np.prod(result.shape[:axis]))
-        is_fixed = len(declared) == result.ndim and isinstance(declared[axis], int)
-        if is_fixed and size:
-            column = pa.FixedSizeListArray.from_arrays(column, size)
-        elif is_fixed:
-            column = pa.array([[]] * count, pa.list_(column.type, 0))
-        else:
-            column = pa.LargeListArray.from_arrays(np.arange(count + 1) * size, column)
-    return column
 
 
 def _with_plain_lists(kind: pa.DataType) -> pa.DataType:

@@ -105,6 +105,7 @@ def test_no_command_holds_the_tables(tmp_path: Path) -> None:
         ["convert", str(model), "-o", one, "--one-file"],
         ["tables", str(model), "replace", f"t1={tmp_path / 'table.npy'}", "-o", out],
         ["tables", one, "replace", f"t1={tmp_path / 'table.npy'}"],
+        *[["shard", path, "-o", f"{path}-split", "--shards", "3"] for path in (str(model), one)],
         *[[name, path] for name in ("inspect", "check", "tables") for path in (str(model), one)],
         ["convert", one, "-o", out, "--fuse"],
     ]

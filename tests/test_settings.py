@@ -20,6 +20,7 @@ from onnx_sparse.commands.convert_settings import ConvertSettings
 from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.commands.report import ReportSettings
 from onnx_sparse.commands.score_files import ScoreSettings
+from onnx_sparse.commands.shard import ShardSettings
 from onnx_sparse.commands.tables import TablesSettings
 from onnx_sparse.settings import Setting, in_python, settings_of
 
@@ -28,6 +29,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], type[Any]]] = {
     "inspect": (onnx_sparse.inspect, ModelSettings),
     "convert": (onnx_sparse.convert, ConvertSettings),
     "score": (onnx_sparse.score, ScoreSettings),
+    "shard": (onnx_sparse.shard, ShardSettings),
     "tables": (onnx_sparse.tables, TablesSettings),
     "benchmark": (onnx_sparse.benchmark, BenchmarkSettings),
     "report": (onnx_sparse.report, ReportSettings),
@@ -60,7 +62,7 @@ def test_the_defaults_are_the_same(command: str) -> None:
     parser = argparse.ArgumentParser()
     add_options(parser, kind)
     needed = [setting for setting in settings_of(kind) if setting.option and _is_needed(setting)]
-    line = [text for s in needed for text in (["x"] if s.option.position else [s.flag, "x"])]  # type: ignore[union-attr]
+    line = [text for s in needed for text in (["1"] if s.option.position else [s.flag, "1"])]  # type: ignore[union-attr]
     made = given(kind, parser.parse_args(line))
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.default is not inspect.Parameter.empty and name not in {setting.name for setting in needed}:
@@ -93,16 +95,16 @@ def test_a_message_names_an_argument_in_the_words_of_who_asked(command: str, set
 @pytest.mark.parametrize(("command", "setting"), SETTINGS, ids=lambda value: getattr(value, "name", value))
 def test_values_that_no_setting_can_have(command: str, setting: Setting) -> None:
     function, kind = COMMANDS[command]
-    needed = {each.name: "x" for each in settings_of(kind) if each.default is MISSING}
+    needed = {each.name: "1" for each in settings_of(kind) if each.default is MISSING}
     if setting.choices:
         with pytest.raises(ValueError, match=f"{setting.name} = 'other' is not one of "):
-            function(**needed, **{setting.name: "other"})
+            function(**needed | {setting.name: "other"})
     elif setting.type is Sequence and not setting.takes_text:
         with pytest.raises(TypeError, match=f"{setting.name} is a list of names, not the name 'uid'"):
-            function(**needed, **{setting.name: "uid"})
+            function(**needed | {setting.name: "uid"})
     if setting.option and setting.option.parse and setting.type in (int, float):
         with pytest.raises(ValueError, match=f"{setting.name} = .* is not "):
-            function(**needed, **{setting.name: -1})
+            function(**needed | {setting.name: -1})
     with pytest.raises(TypeError, match=f"has no argument '{setting.name}_'; did you mean {setting.name}?"):
         function(**needed, **{f"{setting.name}_": None})
 

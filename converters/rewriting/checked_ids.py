@@ -10,6 +10,7 @@ from onnx import ModelProto, NodeProto, TensorProto
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.rewriting.keyed_lookups import LOOKUPS, least_found
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas.declaration import INDEX
@@ -111,6 +112,8 @@ def not_negative(graph: Graph, name: str, depth: int = 12) -> bool:
     node = graph.producer(name)
     if node is None or depth == 0:
         return False
+    if node.op_type in (*LOOKUPS, "Add") and (least := least_found(graph, name)) is not None:
+        return least >= 0
     if node.op_type in _POSITIONS and name != node.output[0]:
         return True
     if node.op_type == "Cast" and graph.dtype(node.input[0]) in (TensorProto.BOOL, TensorProto.UINT8):
@@ -147,7 +150,7 @@ def _is_given(graph: Graph, name: str) -> bool:
         name = node.input[0]
         node = graph.producer(name)
     if node is None or node.op_type not in _ARITHMETIC:
-        return graph.constant(name) is None and (node is None or node.op_type == "LabelEncoder")
+        return graph.constant(name) is None and (node is None or node.op_type in LOOKUPS)
     taken = node.input[1:] if node.op_type == "Where" else node.input
     computed = [operand for operand in taken if graph.constant(operand) is None]
     return bool(computed) and all(_is_given(graph, operand) for operand in computed)

@@ -34,13 +34,10 @@ _SMALL = 1 << 16
 _SHARED = 64
 
 #: The sets of operators that rules know.
-KNOWN_DOMAINS = ("", "ai.onnx", DOMAIN)
+KNOWN_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", DOMAIN)
 
 #: Names that some exporters give to every dimension that they do not know.
 _UNKNOWN_DIMENSIONS = ("", "?", "None", "none", "-1", "*")
-
-#: The domains of which equal nodes have equal results.
-_REPEATABLE_DOMAINS = (*KNOWN_DOMAINS, "ai.onnx.ml")
 
 #: Operators of which two equal nodes have different results.
 _RANDOM = ("Random", "Multinomial", "Bernoulli", "Dropout")
@@ -126,7 +123,7 @@ class Graph:
     def producer(self, name: str, *op_types: str) -> NodeProto | None:
         """The node that makes a tensor; None if it has none of the given types or is not in this graph.
 
-        Nodes of domains other than ONNX's and this project's, and malformed ones, are as good as none.
+        Nodes of other domains than ONNX's two and this project's, and malformed ones, are as good as none.
         """
         node = self._producers.get(name)
         if node is None or node.domain not in KNOWN_DOMAINS or (op_types and node.op_type not in op_types):
@@ -367,9 +364,7 @@ class Graph:
 
 def _is_repeatable(node: NodeProto) -> bool:
     """Whether another node that is equal has equal results."""
-    return all(
-        each.domain in _REPEATABLE_DOMAINS and not each.op_type.startswith(_RANDOM) for each in all_nodes([node])
-    )
+    return all(each.domain in KNOWN_DOMAINS and not each.op_type.startswith(_RANDOM) for each in all_nodes([node]))
 
 
 def content(tensor: TensorProto) -> bytes:
@@ -409,6 +404,7 @@ class _InsertingEmitter(Emitter):
     def __init__(self, graph: Graph, before: NodeProto) -> None:
         self._graph = graph
         self._before = before
+        self.names = graph.names
         self.kernels_of = graph.opset
 
     def _add(self, new: NewNode) -> tuple[Tensor, ...]:

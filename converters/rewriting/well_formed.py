@@ -45,7 +45,7 @@ def _needs(op_type: str, domain: str, opset: int) -> _Needs | None:
         required = tuple(k for k, declared in enumerate(op.inputs) if not declared.optional)
         return _Needs(required, len(required), len(op.inputs), len(op.outputs), needed, types)
     try:
-        schema = defs.get_schema(op_type, opset)
+        schema = defs.get_schema(op_type, domain=domain) if domain else defs.get_schema(op_type, opset)
     except defs.SchemaError:
         return None
     types = {name: declared.type for name, declared in schema.attributes.items()}
@@ -58,7 +58,7 @@ def _needs(op_type: str, domain: str, opset: int) -> _Needs | None:
 
 def is_well_formed(node: NodeProto, opset: int) -> bool:
     """Whether a node is one of its operator, as far as the node itself tells; ONNX Runtime refuses others."""
-    needs = _needs(node.op_type, node.domain if node.domain == DOMAIN else "", opset)
+    needs = _needs(node.op_type, node.domain.removeprefix("ai.onnx") and node.domain, opset)
     if needs is None:
         return False
     count = len(node.input)
@@ -74,7 +74,7 @@ def is_well_formed(node: NodeProto, opset: int) -> bool:
 
 def lacks_inputs(node: NodeProto, opset: int) -> bool:
     """Whether a node has fewer inputs than its operator must have."""
-    needs = _needs(node.op_type, node.domain if node.domain == DOMAIN else "", opset)
+    needs = _needs(node.op_type, node.domain.removeprefix("ai.onnx") and node.domain, opset)
     return needs is not None and node.domain in ("", "ai.onnx", DOMAIN) and len(node.input) < needs.least
 
 

@@ -12,7 +12,7 @@ from onnx_sparse.converters.tensorflow.graph_source import TensorsSource, from_g
 from onnx_sparse.converters.tensorflow.lazy_imports import quietly, require
 from onnx_sparse.converters.tensorflow.reading.ports import refuse_huge, refuse_what_onnx_lacks
 from onnx_sparse.converters.tensorflow.reading.saved_model import meta_graph_of, signatures_of
-from onnx_sparse.converters.tensorflow.saved_model_source import SavedModelSource
+from onnx_sparse.converters.tensorflow.saved_model_source import FunctionOfModelSource, SavedModelSource
 from onnx_sparse.converters.tensorflow.source import Source
 from onnx_sparse.converters.tensorflow.source_files import GRAPHS, KERAS, is_checkpoint, kind_of, refuse_other_files
 
@@ -22,6 +22,7 @@ def load(
     *,
     tag: str | None = None,
     signature: str | None = None,
+    function: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     lookup_tables: Mapping[str, tuple[Any, Any]] | None = None,
@@ -38,6 +39,8 @@ def load(
             ConcreteFunction; or a loaded model, which is returned.
         tag: Which graph of a SavedModel that has several; the one for serving when omitted.
         signature: Which signature of a SavedModel; `serving_default`, or the only one, when omitted.
+        function: Which function of a SavedModel of TensorFlow 2, instead of a signature: `"lookup"`,
+            `"encoder.__call__"`, or the name of one of its traces.
         inputs: The chosen inputs. In a GraphDef any tensors; else some of the model's own names. An input may have a
             shape after its name if the model leaves it open, `"x:0[-1,3]"`; -1 is any size.
         outputs: The chosen outputs, likewise.
@@ -49,13 +52,13 @@ def load(
         ConversionError: If the source cannot be read, or has no such graph, signature, input or output.
     """
     if isinstance(source, Source):
-        if (tag, signature, inputs, outputs, lookup_tables) != (None, None, None, None, None):
+        if any(each is not None for each in (tag, signature, function, inputs, outputs, lookup_tables)):
             raise ConversionError(f"{source.name} is loaded: its signature, inputs and outputs are chosen already")
         return source
     selected = {"inputs": inputs, "outputs": outputs}
     with quietly():
         if isinstance(source, (str, PathLike)):
-            loaded = _load_path(Path(source), tag, signature, selected, lookup_tables, custom_objects)
+            loaded = _load_path(Path(source), tag, signature, function, selected, lookup_tables, custom_objects)
         else:
             _refuse_tables(type(source).__name__, lookup_tables)
             loaded = _load_object(source, selected)
@@ -74,6 +77,7 @@ def _load_path(
     path: Path,
     tag: str | None,
     signature: str | None,
+    function: str | None,
     selected: dict[str, Sequence[str] | None],
     lookup_tables: Mapping[str, tuple[Any, Any]] | None,
     custom_objects: Mapping[str, Any] | None,
@@ -82,12 +86,16 @@ def _load_path(
         _refuse_tables(path, lookup_tables)
     if path.is_dir() and not is_checkpoint(path):
         meta_graph = meta_graph_of(path, tag)
+        if function is not None:
+            if signature is not None:
+                raise ConversionError(f"{path}: choose a signature or a function, not both")
+            return FunctionOfModelSource(path, meta_graph, function=function, **selected)
         if signature is None and not signatures_of(meta_graph):
             return TensorsSource(path, meta_graph, **selected)
         return SavedModelSource(path, meta_graph, signature=signature, **selected)
     refuse_other_files(path)
-    if signature is not None or tag is not None:
-        what = "signatures" if tag is None else "tags"
+    if (signature, function, tag) != (None, None, None):
+        what = "tags" if tag is not None else "signatures" if signature is not None else "functions"
         raise ConversionError(f"{path} has no {what}; only a SavedModel directory has")
     if path.suffix in KERAS:
         require("tensorflow")

@@ -31,6 +31,9 @@ class Options:
     signature: str | None = field(
         default=None, metadata=option("the SavedModel's signature (default: serving_default)")
     )
+    function: str | None = field(
+        default=None, metadata=option("a function of the SavedModel, instead of a signature: encoder.lookup")
+    )
     tag: str | None = field(
         default=None, metadata=option("which graph of a SavedModel that has several (default: serve)")
     )

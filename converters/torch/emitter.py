@@ -30,14 +30,14 @@ class TorchEmitter(Emitter):
     """
 
     def __init__(self) -> None:
-        self._names = Names()
+        self.names = Names()
         self._values: dict[str, ir.Value] = {}
         self._made: set[str] = set()
         self._constants: dict[tuple[Any, ...], str] = {}
 
     def tensor(self, value: ir.Value) -> Tensor:
         """A value of the exporter as a tensor."""
-        name = self._names.fresh(value.name or "value")
+        name = self.names.fresh(value.name or "value")
         self._values[name] = value
         shape = None if value.shape is None else tuple(d if isinstance(d, int) else None for d in value.shape.dims)
         return Tensor(name, int(value.dtype or 0), shape)
@@ -58,7 +58,7 @@ class TorchEmitter(Emitter):
         given = [None if tensor is None else self.value(tensor) for tensor in new.inputs]
         made = Op(opset, new.op_type)(*given, **new.attributes)
         values = made if isinstance(made, Sequence) else [made]
-        results = new.results([self._names.fresh(new.op_type) for _ in new.dtypes])
+        results = new.results([self.names.fresh(new.op_type) for _ in new.dtypes])
         for value, result in zip(values, results, strict=True):
             value.type = ir.TensorType(ir.DataType(result.dtype))
             if result.shape is not None:

@@ -20,6 +20,7 @@ from onnx_sparse.converters.kernels.element_types import (
 )
 from onnx_sparse.converters.operator_types import bound_types, domain_shapes, result_type
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.models.graphs import Names
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, DType, dtype_name, element_type, numpy_dtype
 
@@ -66,8 +67,10 @@ class Emitter(ABC):
     Attributes:
         opset: The operator set in which nodes are written.
         kernels_of: The operator set of the model, whose kernels run them.
+        names: The names of the model, from which new ones differ.
     """
 
+    names: Names
     opset: ClassVar[int] = 18
     kernels_of: int = opset
 

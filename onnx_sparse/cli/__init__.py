@@ -85,12 +85,13 @@ def _commands() -> tuple[_Command, ...]:
         run,
         score,
         serve,
+        shard,
         tables,
         triton,
     )
 
     return (
-        *(convert, report, run, score, serve, benchmark, replay, check, inspect, tables, triton),
+        *(convert, report, run, score, serve, benchmark, replay, check, inspect, tables, shard, triton),
         *(ops, doctor, demo, completion),
     )
 

@@ -55,7 +55,9 @@ _PREVIEW_WIDTH = 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL", help="an ONNX file, or the folder of a model that is split"
+    )
     more: dict[str, Any] = {"action": "append", "default": [], "metavar": "FILE.npz|NAME=FILE|NAME=JSON"}
     parser.add_argument("-i", "--input", help="one or all inputs; repeatable", **more)
     parser.add_argument("--then", help="for a model with states: one more step on these inputs; repeatable", **more)
@@ -73,11 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     from onnx_sparse.files.array_file import save_npz
     from onnx_sparse.files.new_file import check_writable
     from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.sharding.manifest import WHOLE, is_split
 
     if arguments.output:
         sources = read_files([*arguments.input, *arguments.then])
         check_writable(arguments.output, ".npz", keep=[arguments.model, *sources])
-    model = load_model(arguments.model)
+    split = is_split(arguments.model)
+    model = load_model(arguments.model / WHOLE if split else arguments.model)
     refuse_domain_errors(model, arguments.model)
     if arguments.then and not states(model):
         raise UsageError(f"--then: {arguments.model} records no states; run it once for each input")
@@ -112,20 +116,16 @@ def _evaluate(
     path: Path, steps: Sequence[dict[str, Array]], states: Sequence[State], backend: Backend
 ) -> tuple[dict[str, Any], float]:
     """The outputs by name, and the seconds that the runs took."""
-    import onnxruntime
-
     from onnx_sparse.sessions.ort_errors import ort_message
     from onnx_sparse.sessions.runtime import InferenceSession
+    from onnx_sparse.sharding.session import session_of
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # a failure raises an exception and is reported once
-    try:
-        session = InferenceSession(path, options, backend=backend)
-    except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        raise CommandError(f"{path} does not load: {ort_message(error)}") from error
+    session = session_of(path, backend=backend)
+    if states and not isinstance(session, InferenceSession):
+        raise CommandError(f"{path}: a model with states cannot be run from its split folder")
     start = time.perf_counter()
     try:
-        if states:
+        if states and isinstance(session, InferenceSession):
             return _run_steps(session, steps, states), time.perf_counter() - start
         names = [value.name for value in session.get_outputs()]
         values = session.run(names, steps[0])

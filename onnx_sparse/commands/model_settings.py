@@ -41,6 +41,9 @@ class ComparedSettings(ModelSettings):
         default=None,
         metadata=option("the signature of SRC, if it is a SavedModel (default: serving_default)"),
     )
+    function: str | None = field(
+        default=None, metadata=option("a function of SRC, if it is a SavedModel, instead of a signature")
+    )
     tag: str | None = field(
         default=None, metadata=option("the graph of SRC, if it is a SavedModel with several (default: serve)")
     )
@@ -71,7 +74,7 @@ class ComparedSettings(ModelSettings):
 
     def load_options(self) -> dict[str, Any]:
         """What the source's `load` is given."""
-        chosen = {name: getattr(self, name) for name in ("signature", "tag", "inputs", "outputs")}
+        chosen = {name: getattr(self, name) for name in ("signature", "function", "tag", "inputs", "outputs")}
         return {name: value for name, value in chosen.items() if value} | dict(self.source_options or {})
 
     def feeds(self, model: ModelProto) -> Mapping[str, Any] | None:

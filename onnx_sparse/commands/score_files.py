@@ -50,7 +50,9 @@ def _most_bad_rows(text: str) -> str:
 class ScoreSettings:
     """What `score` is asked for: the arguments of `onnx_sparse.score`, and the options of `onnx-sparse score`."""
 
-    model: FilePath = field(metadata=option("an ONNX file", "MODEL", position=True))
+    model: FilePath = field(
+        metadata=option("an ONNX file, or the folder of a model that is split", "MODEL", position=True)
+    )
     rows: FilePath | Sequence[FilePath] = field(
         metadata=option("a file, a folder of them, or a pattern in quotes", "ROWS", position=True, parse=str)
     )
@@ -317,7 +319,10 @@ def _model_digest(path: Path) -> str:
     from onnx_sparse.models.load_and_save import existing_file, load_model
     from onnx_sparse.models.model_files import is_ort_format
     from onnx_sparse.scoring.places import Place
+    from onnx_sparse.sharding.manifest import is_split, read_manifest
 
+    if is_split(path):
+        return read_manifest(path).version
     with existing_file(path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         file.seek(0)

@@ -130,7 +130,7 @@ def write_model(
             if contents is not None and places:
                 name = named(part).name
                 for tensor, offset, length in places:
-                    _point_to(tensor, name, offset, length, checksum)
+                    point_to(tensor, name, offset, length, checksum)
             return size + _replace(model, path, write)
 
 
@@ -151,7 +151,7 @@ def name_sources(model: ModelProto, path: Path) -> None:
         if source == real or not source.is_relative_to(real.parent):
             why = "is replaced" if source == real else f"is not in {real.parent} or below, where ONNX allows it"
             raise CommandError(f"tensor {printable(tensor.name)} cannot stay in {source}: this file {why}")
-        _point_to(tensor, source.relative_to(real.parent).as_posix(), data.offset, data.length, data.file.checksum)
+        point_to(tensor, source.relative_to(real.parent).as_posix(), data.offset, data.length, data.file.checksum)
 
 
 def _write_data(
@@ -224,7 +224,8 @@ def _replace(model: ModelProto, path: Path, write: Write) -> int:
     return size
 
 
-def _point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum: str) -> None:
+def point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum: str) -> None:
+    """Let a tensor say that its data are in a file beside its model, in ONNX's words."""
     tensor.data_location = tensor.EXTERNAL
     tensor.ClearField("external_data")
     for key, value in (("location", name), ("offset", offset), ("length", length), ("checksum", checksum)):

@@ -10,7 +10,7 @@ from pathlib import Path
 #: The environment variable that names another build of the library, for development: one with sanitizers, say.
 LIBRARY_VARIABLE = "ONNX_SPARSE_LIBRARY"
 
-_NAMES = ("libonnx_sparse_native.so", "libonnx_sparse_native.dll")  # CMake ends a module's name in .so on macOS, too
+_NAMES = ("libonnx_sparse_native.so", "libonnx_sparse_native.dylib", "libonnx_sparse_native.dll")
 
 
 def library_path() -> Path | None:

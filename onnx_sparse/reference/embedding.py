@@ -99,23 +99,23 @@ class Entries:
 
     def means(self) -> Array:
         """The sums divided by those of the weights."""
-        weights, total = self._weights(), self._reduced(np.add)
+        weights, total = self.weights(), self._reduced(np.add)
         if weights is None:
             return self._filled(_divide_by_count(total, self.counts, self.counts.astype(np.float64)))
-        return self._filled(_divide(total, self._sum_of(weights)))
+        return self._filled(_divide(total, self.sums_of(weights)))
 
     def scaled_sums(self) -> Array:
         """The sums divided by the roots of the sums of the squared weights."""
-        weights, total = self._weights(), self._reduced(np.add)
+        weights, total = self.weights(), self._reduced(np.add)
         if weights is None:
             return self._filled(_divide_by_count(total, self.counts, np.sqrt(self.counts.astype(np.float64))))
-        return self._filled(_divide(total, np.sqrt(self._sum_of(np.square(weights)))))
+        return self._filled(_divide(total, np.sqrt(self.sums_of(np.square(weights)))))
 
     def maxima(self) -> Array:
         """The greatest element of each column."""
         return self._filled(self._reduced(np.maximum))
 
-    def _weights(self) -> Array | None:
+    def weights(self) -> Array | None:
         """The weights in the dtype to compute in."""
         weights = self.per_sample_weights
         return None if weights is None else weights.astype(compute_dtype(weights.dtype), copy=False)
@@ -125,7 +125,7 @@ class Entries:
         width = row_width(self.emb_table.shape)
         table = self.emb_table.reshape(len(self.emb_table), width)
         dtype = compute_dtype(table.dtype)
-        weights = self._weights()
+        weights = self.weights()
 
         def rows(at: Array) -> Array:
             looked_up = table.take(self.indices[at], axis=0).astype(dtype, copy=False)
@@ -133,7 +133,7 @@ class Entries:
 
         return reduce_segments(reduce, rows, self.counts, width, dtype)
 
-    def _sum_of(self, weights: Array) -> Array:
+    def sums_of(self, weights: Array) -> Array:
         """The sum of the weights of each bag, [bags, 1]."""
         return reduce_segments(np.add, lambda at: weights[at, None], self.counts, 1, weights.dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def implements(op: Op) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def checked(*inputs: Any, **attributes: str) -> Any:
             try:
-                arrays = _check(op, inputs, attributes)
+                arrays = checked_inputs(op, inputs, attributes)
                 with np.errstate(all="ignore"):
                     return function(*arrays, **attributes)
             except KernelError as error:
@@ -54,7 +54,12 @@ def evaluate(op: Op, inputs: Sequence[Array | None], attributes: dict[str, str])
     return result if isinstance(result, tuple) else (result,)
 
 
-def _check(op: Op, inputs: Sequence[Any], attributes: dict[str, str]) -> list[Array | None]:
+def checked_inputs(op: Op, inputs: Sequence[Any], attributes: Mapping[str, str]) -> list[Array | None]:
+    """The inputs of an operator as arrays, in order; None for those that are omitted or their sentinels.
+
+    Raises:
+        KernelError: They have not the types, ranks and dimensions that the operator declares.
+    """
     if len(inputs) > len(op.inputs):
         raise KernelError(f"{len(inputs)} inputs given; expected at most {len(op.inputs)}")
     arrays = [None if i is None else _array(i) for i in inputs] + [None] * (len(op.inputs) - len(inputs))

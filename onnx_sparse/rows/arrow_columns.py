@@ -1,4 +1,4 @@
-"""Arrow columns of every layout as values and the lengths of their rows."""
+"""Arrow columns of every layout as values and the lengths of their rows, and a model's outputs as Arrow columns."""
 
 from __future__ import annotations
 
@@ -114,3 +114,26 @@ def _dense(where: str, array: Any) -> Array:
         array = _plain(where, array.flatten())
     rows = [np.full(shape[0], int(np.prod(shape[1:])))] if len(shape) > 1 else []
     return _leaves(where, array, rows).reshape(shape)
+
+
+def column_of_output(result: Array, declared: Sequence[Any]) -> Any:
+    """An output as a column; its further dimensions as lists, of a fixed size where the model fixes it.
+
+    Args:
+        result: The output, with an element for each row.
+        declared: The shape that the model declares; a size that is not an int is open.
+    """
+    if result.dtype.kind == "V":  # Arrow has no bfloat16
+        result = result.astype(np.float32)
+    flat = result.reshape(-1)
+    column = pa.array(flat.tolist() if flat.dtype == object else flat, pa.string() if flat.dtype == object else None)
+    for axis in range(result.ndim - 1, 0, -1):
+        size, count = result.shape[axis], int(np.prod(result.shape[:axis]))
+        is_fixed = len(declared) == result.ndim and isinstance(declared[axis], int)
+        if is_fixed and size:
+            column = pa.FixedSizeListArray.from_arrays(column, size)
+        elif is_fixed:
+            column = pa.array([[]] * count, pa.list_(column.type, 0))
+        else:
+            column = pa.LargeListArray.from_arrays(np.arange(count + 1) * size, column)
+    return column

@@ -64,9 +64,9 @@ def table_of(rows: Any) -> Any:
 
     pandas is read by its own columns: Arrow would take its NaN for missing values.
     """
-    if _library(rows) == "pyarrow" and hasattr(rows, "schema") and hasattr(rows, "columns"):
+    if library_of(rows) == "pyarrow" and hasattr(rows, "schema") and hasattr(rows, "columns"):
         return rows
-    if _library(rows) == "pandas" or not any(hasattr(rows, capsule) for capsule in _CAPSULES):
+    if library_of(rows) == "pandas" or not any(hasattr(rows, capsule) for capsule in _CAPSULES):
         return None
     try:
         import pyarrow as pa
@@ -87,7 +87,7 @@ def plain_column(where: str, column: Any) -> Any:
     Raises:
         ValueError: A library cannot hand its array over.
     """
-    library = _library(column)
+    library = library_of(column)
     if isinstance(column, _OWN) or library in ("pyarrow", "scipy") or hasattr(column, "nested_row_splits"):
         return column
     try:
@@ -119,7 +119,7 @@ def plain_parts(where: str, parts: Sequence[Any]) -> Sequence[Any]:
 
 
 def _without_arrow(part: Any) -> Any:
-    if _library(part) != "pyarrow":
+    if library_of(part) != "pyarrow":
         return part
     return part.to_pylist() if hasattr(part, "to_pylist") else part.as_py()
 
@@ -130,7 +130,8 @@ def described(value: Any) -> str:
     return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__module__}.{type(value).__qualname__}"
 
 
-def _library(value: Any) -> str:
+def library_of(value: Any) -> str:
+    """The package that a value's type is from."""
     return type(value).__module__.partition(".")[0]
 
 

@@ -317,6 +317,37 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
             return self._run_converted(output_names, self._with_text(input_feed), run_options)
         return self._run_arrays(output_names, input_feed, run_options)
 
+    def predict(self, rows: Any, outputs: Sequence[str] | None = None) -> Any:
+        """The answers for rows, in the form in which the rows came.
+
+        Args:
+            rows: What `Features.feeds` takes: a mapping of columns by feature, a data frame of pandas or polars, an
+                Arrow table, or a list of records.
+            outputs: The outputs by name; all when omitted.
+
+        Returns:
+            For a data frame the same kind of frame, for an Arrow table a `pyarrow.Table`, for records a list of dicts,
+            else a dict of arrays.
+
+        Raises:
+            ValueError: Rows do not fit, as `Features.feeds`; there is no such output; or an output has not one element
+                for each row.
+            TypeError: The rows are no columns, table or records, or `outputs` is a text.
+            KernelError: The rows violate an operator's semantics.
+        """
+        from onnx_sparse.rows.answers import answers_of, chosen_outputs, require_rows
+        from onnx_sparse.rows.model_features import features
+
+        shapes = {output.name: output.shape for output in self.get_outputs()}
+        names = chosen_outputs(outputs, list(shapes))
+        known = features(self)
+        feeds = known.feeds(rows)
+        count = max(known.counts(feeds).values(), default=1)
+        results = dict(zip(names, self.run(names, feeds), strict=True))
+        for name, result in results.items():
+            require_rows(name, result, count)
+        return answers_of(rows, results, shapes)
+
     def _run_arrays(self, output_names: Sequence[str] | None, input_feed: Any, run_options: Any) -> Any:
         if self._run_input:
             with self._run(run_options) as (options, number):

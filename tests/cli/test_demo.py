@@ -109,3 +109,21 @@ def test_live(cli, tmp_path):
     assert result.code == 0
     assert "recorded" not in result.out
     assert f"  onnx-sparse convert {tmp_path}/saved_model -o again.onnx --verify" in result.out
+
+
+def test_a_source_of_every_road(cli, tmp_path):
+    document = cli("demo", "--recorded", "--keep", tmp_path, "--all", "--json").json
+    assert {path.removeprefix(f"{tmp_path}/") for path in document["sources"]} >= {"model.xml", "layer.json"}
+    assert cli("convert", tmp_path / "model.xml", "-o", tmp_path / "from_ir.onnx").code == 0
+    assert cli("demo", "--recorded", "--keep", tmp_path, "--all").code == 0  # again
+
+
+def test_sources_never_replace_files_of_somebody_else(cli, tmp_path):
+    (tmp_path / "model.xml").write_text("mine")
+    assert "model.xml exists and is not from a demo" in cli("demo", "--recorded", "--keep", tmp_path, "--all").err
+    assert cli("demo", "--recorded", "--keep", tmp_path).code == 0  # writes none of that name
+    assert (tmp_path / "model.xml").read_text() == "mine"
+
+
+def test_all_sources_need_a_folder(cli):
+    assert "--all keeps sources: say where with --keep DIR" in cli("demo", "--recorded", "--all").err

@@ -20,8 +20,8 @@ from onnx_sparse.commands import findings
 from onnx_sparse.errors import CommandError
 
 COMMANDS = (
-    *("convert", "report", "run", "score", "benchmark", "replay", "check", "inspect", "tables", "triton", "ops"),
-    *("doctor", "demo", "completion"),
+    *("convert", "report", "run", "score", "benchmark", "replay", "check", "inspect", "tables", "shard", "triton"),
+    *("ops", "doctor", "demo", "completion"),
 )
 
 

@@ -57,6 +57,7 @@ def native_outcomes(only: str, limit: float) -> Iterator[tuple[Mutant, str]]:
         scratch = Path(name)
         copy = scratch / _FOLDER
         shutil.copytree(ROOT / _FOLDER, copy)
+        shutil.copy(ROOT / _FOLDER.parent / "version.py", copy.parent)
         build = scratch / "build"
         configured = ["cmake", "-S", str(copy), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
         subprocess.run(configured, check=True, capture_output=True)

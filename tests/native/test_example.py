@@ -26,8 +26,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs a compiler and the sources")
     built = tmp_path_factory.mktemp("example") / "run_model"
     warnings = ["-Wall", "-Wextra", "-Werror"]
-    command = [COMPILER, "-std=c++17", *warnings, "-I", ROOT / "onnx_sparse/native", source, "-ldl", "-o", built]
-    subprocess.run(command, check=True)
+    headers = ROOT / "onnx_sparse" / "native" / "include"
+    subprocess.run([COMPILER, "-std=c++17", *warnings, "-I", headers, source, "-ldl", "-o", built], check=True)
     return built
 
 

@@ -24,7 +24,7 @@ SUMS = [[4, 6], [0, 0], [5, 6]]
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("nm") is None, reason="needs nm of Linux")
-def test_it_exports_four_symbols() -> None:
+def test_it_exports_five_symbols() -> None:
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", onnx_sparse.get_library_path()], capture_output=True, text=True, check=True
     ).stdout
@@ -35,7 +35,14 @@ def test_it_exports_four_symbols() -> None:
         "OnnxSparseReadNumbers",
         "OnnxSparseSettings",
         "RegisterCustomOps",
+        "onnx_sparse_version",
     ]
+
+
+def test_it_knows_its_version() -> None:
+    version = ctypes.CDLL(onnx_sparse.get_library_path()).onnx_sparse_version
+    version.restype = ctypes.c_char_p
+    assert version().decode() == onnx_sparse.__version__
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.rewriting.entries import is_row_gather, spread
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.rewriting.keyed_lookups import Chain
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.writing.partitions import number_of_segments
 from onnx_sparse.models.graphs import attribute, attributes
@@ -21,7 +22,8 @@ class DirectLookup(Rule[Graph]):
     """Rows that are gathered once per unique id and then picked by position become rows gathered by id.
 
     `pick(Gather(table, unique(ids).values), unique(ids).positions)` is `pick(table, ids)`, where pick is a Gather or a
-    reduction of the domain. The same rows are reduced in the same order: equal to the bit. TensorFlow's
+    reduction of the domain; so it is if the rows are gathered at what is looked up for the values, such as positions of
+    keys. The same rows are reduced in the same order: equal to the bit. TensorFlow's
     embedding_lookup_sparse looks up each id once because the table might be remote; here Unique takes half the time,
     and the gathered rows are an intermediate that the EmbeddingSegments operators exist to avoid.
     """
@@ -44,19 +46,24 @@ class DirectLookup(Rule[Graph]):
         ids = unique.input[0]
         if rows is None or not is_row_gather(rows):
             return "the unique rows are changed before they are picked (max_norm, or a table in parts)"
-        if graph.without_casts(rows.input[1]) != unique.output[0]:
+        is_id = graph.without_casts(rows.input[1]) == unique.output[0]
+        if not is_id and Chain.between(graph, unique.output[0], rows.input[1]) is None:
             return "the rows are gathered at other ids than those whose positions are picked"
         if attribute(unique, "axis") is not None:
             return "Unique compares slices, not ids"
         if graph.rank(ids) != 1:
             return "the ids are not a vector, and Unique flattens them"
-        if graph.dtype(ids) not in INDEX:
+        if is_id and graph.dtype(ids) not in INDEX:
             return f"the ids are {dtype_name(graph.dtype(ids))}"
         return None
 
     def rewrite(self, graph: Graph, node: NodeProto, unique: NodeProto, rows: NodeProto) -> None:
         """Take the rows from the table itself."""
         ids = graph.tensor(unique.input[0])
+        if graph.without_casts(rows.input[1]) != unique.output[0]:
+            keyed = Chain.between(graph, unique.output[0], rows.input[1])
+            assert keyed is not None
+            ids = keyed.of(graph, node, ids.name)
         if node.domain == DOMAIN:
             emit = graph.emitter(node)
             if ids.dtype == TensorProto.INT64:

@@ -63,7 +63,7 @@ class Context(ABC):
         frame: That of its graph.
         unsupported: The nodes that cannot be converted.
         variables: The values of variables, and which of them are states.
-        tables: What fills the lookup tables; None if it has not been looked for.
+        tables: What fills the lookup tables, by name, and these; None if it has not been looked for.
         branches: The scopes of branches, by the scope and the name of the node that has them.
         live: Which variables of a loop anything needs, by the scope and the name of its node.
         loops: The variables after loops of TensorFlow 1, by the scope and the node of the condition.
@@ -73,7 +73,7 @@ class Context(ABC):
     frame: Frame
     unsupported: UnsupportedNodes
     variables: VariableReads
-    tables: dict[str, Any] | None
+    tables: dict[Any, Any] | None
     branches: dict[tuple[int, str], list[Scope]]
     loops: dict[tuple[int, str], tuple[Value, ...]]
     live: dict[tuple[int, str], list[int]]

@@ -33,7 +33,7 @@ _CHUNK = 1 << 18
 _STITCHES = ("ParallelDynamicStitch", "DynamicStitch")
 
 #: Operators that compute each element from the elements at the same position.
-_ELEMENTWISE = frozenset(
+ELEMENTWISE = frozenset(
     {"Add", "AddV2", "Cast", "FloorDiv", "FloorMod", "Greater", "Less", "Maximum", "Minimum", "Mul", "OnesLike"}
     | {"RealDiv", "Select", "SelectV2", "Sqrt", "Square", "Sub", "ZerosLike"}
 )
@@ -152,7 +152,7 @@ class DerivedTables:
 
     def _is_elementwise(self, tensor: Origin) -> bool:
         node = self._makers.node(tensor)
-        return node.op in _ELEMENTWISE or self._makers.number(tensor) is not None
+        return node.op in ELEMENTWISE or self._makers.number(tensor) is not None
 
     def unflattened(self, reshape: Origin) -> Lookup | None:
         """The rows of joined parts in the shape of the ids before these were flattened."""
@@ -220,7 +220,7 @@ class DerivedTables:
             return makers.node(given[0], "Shape") is not None and makers.number(given[1]) is not None
         if node.op in ("Const", "Shape"):
             return True
-        return node.op in _ELEMENTWISE and not any(
+        return node.op in ELEMENTWISE and not any(
             makers.node(name, "Shape") or (makers.node(name, "Const") and makers.number(name) is None) for name in given
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_sparse.converters.errors import Unsupported
-from onnx_sparse.converters.tensor import Array, Tensor
+from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 from onnx_sparse.converters.writing import reads, registry
 from onnx_sparse.converters.writing.reads import Attributes
@@ -18,15 +18,13 @@ from onnx_sparse.schemas.declaration import DType, dtype_name
 class Node(reads.Node):
     """A TensorFlow node as its handler sees it: `node["indices"]` is the input that TensorFlow calls `indices`.
 
-    If the node uses a lookup table, `table` holds its keys and values, or None if they are not known. `dtypes` are the
-    element types of its results, by the order of its outputs.
+    `dtypes` are the element types of its results, by the order of its outputs.
     """
 
     name: str
     op_type: str
     inputs: Attributes[Tensor]
     attributes: Attributes[Any] = field(default_factory=lambda: Attributes({}))
-    table: tuple[Array, Array] | None = field(default=None, compare=False)
     dtypes: tuple[DType, ...] = ()
 
     def __getitem__(self, input_name: str) -> Tensor:

@@ -72,7 +72,7 @@ class Importer(Context):
         model.graph.frame = self.frame
         self.unsupported = UnsupportedNodes(_ON_UNKNOWN_SHAPE)
         self.variables: VariableValues = VariableValues(self)
-        self.tables: dict[str, Any] | None = None
+        self.tables: dict[Any, Any] | None = None
         self.branches: dict[tuple[int, str], list[Scope]] = {}
         self.live: dict[tuple[int, str], list[int]] = {}
         self.loops: dict[tuple[int, str], tuple[Value, ...]] = {}

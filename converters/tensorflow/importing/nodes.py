@@ -23,7 +23,7 @@ from onnx_sparse.converters.writing.registry import Handler as AnyHandler
 
 
 def converted_by(
-    handler: Handler, node: NodeDef, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter, table: Any = None
+    handler: Handler, node: NodeDef, name: str, inputs: Sequence[Tensor], emit: TensorFlowEmitter
 ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
     """The results of a node by its handler, and the element types that the operator declares.
 
@@ -43,7 +43,7 @@ def converted_by(
     attributes = Attributes(operator, node.attr)
     dtypes = tuple(int(ONNX_TYPES[number % REFERENCE]) for number in types)
     given = reads.Attributes(dict(zip(names, inputs, strict=True)), "input")
-    seen = Node(name, node.op, given, attributes, table, dtypes)
+    seen = Node(name, node.op, given, attributes, dtypes)
     try:
         results = AnyHandler.convert(handler, seen, emit)
     except KeyError as error:

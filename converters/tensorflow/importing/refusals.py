@@ -30,6 +30,10 @@ _ON_DEVICE = "the model was rewritten for a device; convert the model that was s
 _ELSEWHERE = (
     "its table is in a service or library that the file does not hold; export it as a TensorFlow variable first"
 )
+_IN_REDIS = (
+    "its keys and rows are in a Redis server; save them with save_to_file_system, load them into a variable of "
+    "CuckooHashTableCreator, and save the model with that"
+)
 
 #: The reasons by operator.
 REFUSALS: dict[str, str] = {
@@ -59,8 +63,7 @@ REFUSALS: dict[str, str] = {
         ("TPUPartitionedCall", "TPUOrdinalSelector", "TPUReplicate", "TPUExecute", "TPUCompilationResult"),
         _ON_DEVICE.format("it was exported for TPUs"),
     ),
-    **dict.fromkeys(
-        ("MonolithHashTableLookup", "KvResourceGather", "TFRA>CuckooHashTableFind", "TFRA>RedisTableFind"), _ELSEWHERE
-    ),
+    "MonolithHashTableLookup": _ELSEWHERE,
+    **dict.fromkeys((f"TFRA>RedisTable{what}" for what in ("Find", "FindWithExists", "OfTensors")), _IN_REDIS),
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from onnx import TensorProto
 
-from onnx_sparse.converters.tensor import Array, Shape, Tensor
+from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.reading.element_types import NUMBERS
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
+from onnx_sparse.converters.writing.lowering.keyed_lookup import KeyedTable
 from onnx_sparse.schemas.declaration import DType
 
 
@@ -104,5 +105,5 @@ class SparseMatrix:
 #: What a tensor of TensorFlow is.
 Value = Tensor | Resource | ListOfTensors | RaggedRows | ListOfRows | ComplexTensor | SparseMatrix
 
-#: Keys and values of a lookup table.
-Table = tuple[Array, Array]
+#: A lookup table.
+Table = KeyedTable

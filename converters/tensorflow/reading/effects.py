@@ -5,6 +5,7 @@ Control inputs order effects. They are looked at where a function changes a vari
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ _CHANGES = frozenset(
     {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "Assign", "AssignAdd", "AssignSub"}
     | {"LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableImportV2", "InitializeTableV2"}
 )
+_CHANGING_TABLES = re.compile(r"TFRA>\w+Table(Insert|Accum|Remove|Clear|Import|LoadFromFileSystem)")
 _CHANGING_PREFIXES = ("ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
 _CHANGING_REFERENCES = ("ScatterAdd", "ScatterSub", "ScatterUpdate", "ScatterNdAdd", "ScatterNdSub", "ScatterNdUpdate")
 
@@ -89,7 +91,12 @@ def changes(library: Library, name: str) -> bool:
 
 
 def _is_change(op: str) -> bool:
-    return op in _CHANGES or op in _CHANGING_REFERENCES or op.startswith(_CHANGING_PREFIXES)
+    return (
+        op in _CHANGES
+        or op in _CHANGING_REFERENCES
+        or op.startswith(_CHANGING_PREFIXES)
+        or bool(_CHANGING_TABLES.fullmatch(op))
+    )
 
 
 def _called(node: NodeDef) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
+from onnx_sparse.converters.tensorflow.reading.concrete_functions import function_names
 from onnx_sparse.converters.tensorflow.reading.element_types import type_name
 from onnx_sparse.converters.tensorflow.reading.given_tables import Contents, checked_tables
 from onnx_sparse.converters.tensorflow.reading.messages import GraphDef, MetaGraphDef
@@ -102,6 +103,10 @@ def read_tensors(
         cure = "save it with tf.saved_model.save(..., signatures=...)"
         if ours and fed:
             cure = f"choose tensors of its graph, as in --inputs={','.join(fed)} --outputs={','.join(ours[:3])}"
+        if functions := function_names(meta_graph):
+            cure = (
+                f"choose a function, as in --function={functions[0]} (there is {', '.join(functions[:10])}), or {cure}"
+            )
         raise ConversionError(f"{path} has no signatures; {cure}")
     model = read_graph(meta_graph.graph_def, name=path.name, inputs=inputs, outputs=outputs)
     return replace(model, **values_of(meta_graph, model.graph, path))

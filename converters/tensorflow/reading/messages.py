@@ -55,12 +55,16 @@ CooSparse values_tensor_name=1:string indices_tensor_name=2:string dense_shape_t
 CompositeTensor components=2:TensorInfo*
 AssetFileDef tensor_info=1:TensorInfo filename=2:string
 SavedObjectGraph nodes=1:SavedObject* concrete_functions=2:{SavedConcreteFunction}
-SavedObject children=1:ObjectReference* asset=5:SavedAsset variable=7:SavedVariable constant=9:SavedConstant
+SavedObject children=1:ObjectReference* asset=5:SavedAsset function=6:SavedFunction variable=7:SavedVariable
+  bare_concrete_function=8:SavedBareConcreteFunction constant=9:SavedConstant
 ObjectReference node_id=1:int32 local_name=2:string
 SavedAsset asset_file_def_index=1:int32
 SavedVariable dtype=1:DataType shape=2:TensorShapeProto trainable=3:bool name=6:string
 SavedConstant operation=1:string
-SavedConcreteFunction canonicalized_input_signature=3:StructuredValue bound_inputs=2:int32*
+SavedFunction concrete_functions=1:string*
+SavedBareConcreteFunction concrete_function_name=1:string
+SavedConcreteFunction bound_inputs=2:int32* canonicalized_input_signature=3:StructuredValue
+  output_signature=4:StructuredValue
 StructuredValue |int64_value=12:sint64 |tensor_shape_value=31:TensorShapeProto |tensor_spec_value=33:TensorSpecProto
   |type_spec_value=34:TypeSpecProto |list_value=51:Values
   |tuple_value=52:Values |dict_value=53:Fields |named_tuple_value=54:NamedTuple

@@ -1,7 +1,8 @@
 """What is known of TensorFlow's operators without TensorFlow: their inputs, outputs and the defaults of attributes.
 
 `operators.txt` has a line for each operator that is read or converted; `python -m tests.tensorflow_operators` writes it
-from an installed TensorFlow. A line names the inputs, the outputs with their types, and the attributes:
+from an installed TensorFlow. `addon_operators.txt` has those of packages that bring their own. A line names the inputs,
+the outputs with their types, and the attributes:
 
     Split(split_dim, value) -> output:T*num_split
     Unique(x) -> y:T, idx:out_idx | out_idx:int32
@@ -102,8 +103,8 @@ class Operator:
 @cache
 def operators() -> dict[str, Operator]:
     """The operators by name."""
-    text = files(__package__).joinpath("operators.txt").read_text("utf-8")
-    return {operator.name: operator for operator in map(_parsed, text.splitlines())}
+    lists = (files(__package__).joinpath(name).read_text("utf-8") for name in ("operators.txt", "addon_operators.txt"))
+    return {operator.name: operator for text in lists for operator in map(_parsed, text.splitlines())}
 
 
 def declare(line: str) -> None:

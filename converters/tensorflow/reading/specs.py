@@ -93,6 +93,25 @@ def _structured(signature: Any, names: Sequence[str]) -> CompositeSpecs | None:
     return None if left else CompositeSpecs(tuple(sparse), tuple(ragged))
 
 
+def shapes_of_arguments(signature: Any, count: int) -> list[tuple[int | None, ...] | None]:
+    """The shape of each tensor that a function takes, None where its signature does not say it."""
+    shapes: list[tuple[int | None, ...] | None] = []
+    for spec in _leaves(signature):
+        if spec.WhichOneof("value") == "tensor_spec_value":
+            shapes.append(shape_of(spec.tensor_spec_value.shape))
+        elif spec.type_spec_value.type_spec_class == _SPARSE:
+            state = spec.type_spec_value.type_state.tuple_value.values
+            dense = shape_of(state[0].tensor_shape_value) if state else None
+            rank = None if dense is None else len(dense)
+            shapes += [(None, rank), (None,), (rank,)]
+        elif spec.type_spec_value.type_spec_class == _RAGGED:
+            splits = spec.type_spec_value.type_state.tuple_value.values[2:3]
+            shapes += [None, *[(None,)] * (int(splits[0].int64_value) if splits else 1)]
+        else:
+            return [None] * count
+    return shapes if len(shapes) == count else [None] * count
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     kind = value.WhichOneof("value")
     if kind in ("list_value", "tuple_value"):

@@ -12,12 +12,14 @@ import json
 import shlex
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, SAVED_MODEL, make_feeds, make_rows
+from onnx_sparse.cli.demo.sources import keep_sources, source_names
 from onnx_sparse.commands import Progress
 from onnx_sparse.errors import FAILED, CommandError, printable
 from onnx_sparse.files.termination import termination_raised
@@ -32,6 +34,7 @@ SUMMARY = "see a TensorFlow model run in ONNX Runtime, with the same answer"
 EXAMPLES = """
 onnx-sparse demo
 onnx-sparse demo --keep try_it     then: onnx-sparse inspect try_it/baskets.onnx
+onnx-sparse demo --keep try_it --all
 """
 
 #: What --keep leaves.
@@ -65,6 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the models and the inputs in this folder")
     parser.add_argument(
+        "--all", action="store_true", help="with --keep: also small models from OpenVINO, torch, tf2onnx and Ascend"
+    )
+    parser.add_argument(
         "--recorded", action="store_true", help="show the recorded answers even where TensorFlow is installed"
     )
 
@@ -73,8 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert, run and compare."""
     from onnx_sparse.commands.model_graph import nodes
 
+    if arguments.all and not arguments.keep:
+        raise CommandError("--all keeps sources: say where with --keep DIR")
     with termination_raised(), tempfile.TemporaryDirectory(prefix="onnx_sparse_demo_") as scratch:
-        folder = _folder(arguments.keep) if arguments.keep else Path(scratch)
+        folder = _folder(arguments.keep, source_names() if arguments.all else ()) if arguments.keep else Path(scratch)
         with output.progress("converting", quiet=arguments.json) as progress:
             if arguments.recorded or not _has_tensorflow():
                 shown = load_recorded()
@@ -84,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress("running in ONNX Runtime")
             ours = _run(shown.model)
         kept = _keep(shown, folder) if arguments.keep else []
+        others = keep_sources(folder) if arguments.all else []
     comparison = [_compare(name, shown.answers[name], ours[name]) for name in shown.answers]
     same = all(line["same"] for line in comparison)
     document = {
@@ -96,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         "onnxruntime_answers": {name: answer.tolist() for name, answer in ours.items()},
         "comparison": comparison,
         "kept": [str(path) for path in kept],
+        "sources": [str(path) for path in others],
     }
     if arguments.json:
         output.write_json(document)
@@ -155,12 +165,12 @@ def _compare(name: str, expected: Any, actual: Any) -> dict[str, Any]:
     return {"output": name, "same": bool(alike and np.allclose(expected, actual)), "same_bits": bits, "max_abs": apart}
 
 
-def _folder(path: Path) -> Path:
+def _folder(path: Path, more: Sequence[str]) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"cannot make the directory {path}: {error.strerror or error}") from error
-    own = [name for name in (_INPUTS, _ROWS, _SAVED_MODEL) if (path / name).exists()]
+    own = [name for name in (_INPUTS, _ROWS, _SAVED_MODEL, *more) if (path / name).exists()]
     if own and not (path / _MODEL).exists():  # the files of an earlier demo are replaced
         raise CommandError(f"{path / own[0]} exists and is not from a demo; give --keep another folder")
     return path
@@ -219,6 +229,11 @@ def _show(document: dict[str, Any], node_count: int) -> None:
         output.write_line(f"  onnx-sparse score {model} {rows_file} -o scores/")
         verify = "" if document["recorded"] else " --verify"
         output.write_line(f"  onnx-sparse convert {saved_model} -o again.onnx{verify}")
+    if document["sources"]:
+        output.write_line()
+        output.write_line("Sources of the other roads, which the guides use:")
+        for path in document["sources"]:
+            output.write_line(f"  {printable(path)}")
 
 
 def _show_verdict(document: dict[str, Any]) -> None:

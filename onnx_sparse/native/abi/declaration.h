@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "abi/ort_abi.h"
+#include "onnx_sparse/ort_abi.h"
 
 namespace onnx_sparse {
 

@@ -3,7 +3,10 @@
 #pragma once
 
 #if defined(_WIN32)
-#define ONNX_SPARSE_EXPORT extern "C" __declspec(dllexport)
+#define ONNX_SPARSE_API __declspec(dllexport)
 #else
-#define ONNX_SPARSE_EXPORT extern "C" __attribute__((visibility("default")))
+#define ONNX_SPARSE_API __attribute__((visibility("default")))
 #endif
+#define ONNX_SPARSE_EXPORT extern "C" ONNX_SPARSE_API
+
+#include "onnx_sparse.h"

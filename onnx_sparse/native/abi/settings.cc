@@ -1,4 +1,4 @@
-// OnnxSparseSettings: what the library has chosen for this machine, for a report. All of it can be overridden by the
+// The library's version, and what it has chosen for this machine, for a report. All of that can be overridden by the
 // environment.
 
 #include <string>
@@ -23,8 +23,8 @@ std::string describe() {
 }  // namespace
 }  // namespace onnx_sparse
 
-// JSON: the instruction set of the inner loops, how many rows ahead rows of some sizes in bytes are prefetched, and
-// whether large memory is asked for in huge pages. Null where there is no memory for it.
+ONNX_SPARSE_EXPORT const char* onnx_sparse_version() noexcept { return ONNX_SPARSE_VERSION; }
+
 ONNX_SPARSE_EXPORT const char* OnnxSparseSettings() noexcept {
   try {
     static const std::string settings = onnx_sparse::describe();

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "abi/ort_abi.h"
+#include "onnx_sparse/ort_abi.h"
 
 namespace onnx_sparse {
 

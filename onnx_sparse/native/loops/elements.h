@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <memory>
 
-#include "abi/ort_abi.h"
 #include "loops/huge_pages.h"
 #include "loops/loops.h"
+#include "onnx_sparse/ort_abi.h"
 
 namespace onnx_sparse {
 

@@ -113,7 +113,7 @@ def _mirrored(node: Node, x: Tensor, emit: Emitter) -> Tensor:
     return x
 
 
-@handles("DynamicPartition", to="Compress", dtypes=_EVERY)
+@handles("DynamicPartition", "TFRA>DynamicPartition", to="Compress", dtypes=_EVERY)
 def dynamic_partition(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The slices of each part, in their order."""
     count = int(node.attributes["num_partitions"])

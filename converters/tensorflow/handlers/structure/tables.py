@@ -1,4 +1,4 @@
-"""tf.raw_ops.LookupTableFindV2, LookupTableSizeV2, and how lookup tables are filled."""
+"""tf.raw_ops.LookupTableFindV2, LookupTableSizeV2, and what fills lookup tables."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.converters.tensorflow.handlers.registry import HANDLERS, GraphNode, structure
+from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.importing.context import Context
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
-from onnx_sparse.converters.tensorflow.importing.nodes import converted_by
 from onnx_sparse.converters.tensorflow.importing.values import Resource, Table, Value
 from onnx_sparse.converters.tensorflow.reading.effects import last_change
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, onnx_type, type_name
 from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
+from onnx_sparse.converters.tensorflow.reading.key_files import HASH_KEYED, KEY_FILES, keys_and_rows
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
+from onnx_sparse.converters.writing.lowering.keyed_lookup import joined
 from onnx_sparse.files.guarded_files import read_file
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: Operators that fill a table with keys and values.
-_FILLED_BY = frozenset({"InitializeTableV2", "InitializeTable", "LookupTableImportV2", "LookupTableImport"})
+_FILLED_BY = frozenset(
+    {"InitializeTableV2", "InitializeTable", "LookupTableImportV2", "LookupTableImport"}
+    | {"TFRA>CuckooHashTableImport", "TFRA>HkvHashTableImport"}
+)
 _FILLED_BY_FILE = frozenset({"InitializeTableFromTextFileV2", "InitializeTableFromTextFile"})
 
 #: What is taken of a line of a file: all of it, or its number.
@@ -34,21 +38,41 @@ _WHOLE_LINE, _LINE_NUMBER = -2, -1
 #: The bytes and lines of the largest asset.
 _MOST_ASSET, _MOST_LINES = 1 << 30, 1 << 26
 
+_NOT_THERE = (
+    "the contents of the table are not in the graph; give its keys and values (--lookup-table NAME=FILE, or "
+    "lookup_tables in Python), or convert the SavedModel that it comes from"
+)
+_NO_FILES = (
+    "the keys and rows of the table are neither in the checkpoint of the model nor in its folder "
+    f"{KEY_FILES.as_posix()}; copy them there if they were saved elsewhere (TFRA_SAVED_KV, save_path)"
+)
+
 
 @structure("LookupTableFindV2", "LookupTableFind")
-def lookup_table_find(node: GraphNode, emit: TensorFlowEmitter) -> tuple[Value, ...]:
+def lookup_table_find(node: GraphNode, emit: TensorFlowEmitter) -> Value:
     """The value of each key."""
+    table, keys, default = looked_up_by(node)
+    if table.keys.ndim != 1:
+        raise Unsupported("a DenseHashTable is not supported; a StaticHashTable or MutableHashTable is")
+    return table.looked_up(emit, keys, default)
+
+
+def looked_up_by(node: GraphNode) -> tuple[Table, Tensor, Tensor]:
+    """The table in which a node looks up keys, the keys, and what is the value of others.
+
+    Raises:
+        Unsupported: They are not known, or not constant.
+    """
     handle, keys, default = node.values()
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
         raise Unsupported("its keys are no tensor")
     refuse_changed(node.context, node.scope, node, handle)
     node.begin()
-    # The handle is no tensor; its handler looks at the table instead.
-    stand_in = Tensor("", TensorProto.UNDEFINED)
-    results, _ = converted_by(
-        HANDLERS["LookupTableFindV2"], node, node.name, [stand_in, keys, default], emit, table_of(node.context, handle)
-    )
-    return results
+    table = table_of(node.context, handle)
+    if table is None:
+        is_keyed = isinstance(handle, Resource) and handle.node.op in HASH_KEYED
+        raise Unsupported(_NO_FILES if is_keyed else _NOT_THERE)
+    return table, keys, default
 
 
 @structure("LookupTableSizeV2", "LookupTableSize")
@@ -58,7 +82,7 @@ def lookup_table_size(node: GraphNode, emit: InferringEmitter) -> Value:
     table = table_of(node.context, handle)
     if table is None:
         raise Unsupported("the contents of the table are not in the model")
-    return emit.constant(len(table[0]))
+    return emit.constant(len(table))
 
 
 def refuse_changed(context: Context, scope: Scope, node: NodeDef, handle: Value) -> None:
@@ -85,21 +109,29 @@ def table_of(context: Context, handle: Value) -> Table | None:
         raise Unsupported("it looks up keys in what is no table")
     node = handle.node
     shared = shared_name(node)
-    if node.name in context.model.lookup_tables and handle.scope.whole is context.model.graph:
-        return context.model.lookup_tables[node.name]
     if context.tables is None:
         context.tables = dict(_fillings(context))
+    known = shared or (id(handle.scope), node.name)
+    if isinstance(context.tables.get(known), Table):
+        made: Table = context.tables[known]
+        return made
     filling = context.tables.get(node.name) or context.tables.get(shared)
-    if filling is None:
-        return None
-    if not isinstance(filling, tuple) or isinstance(filling[0], Scope):
+    if node.name in context.model.lookup_tables and handle.scope.whole is context.model.graph:
+        parts = [context.model.lookup_tables[node.name]]
+    elif filling is not None:
         scope, filler = filling
         read = _from_file if filler.op in _FILLED_BY_FILE else _from_constants
-        keys, values = read(context, scope, filler, node)
+        parts = [read(context, scope, filler, node)]
+    else:
+        parts = keys_and_rows(context.model, node) if node.op in HASH_KEYED else []
+    if not parts:
+        return None
+    for keys, values in parts:
         if len(keys) != len(values):
             raise Unsupported(f"the table {node.name} has {len(keys)} keys and {len(values)} values")
-        context.tables[node.name] = filling = (keys, values)
-    return filling
+    keys = joined([keys for keys, _ in parts])
+    context.tables[known] = made = Table(context.frame.emit, keys, *(values for _, values in parts), name=node.name)
+    return made
 
 
 def _fillings(context: Context) -> dict[str, Any]:
@@ -121,7 +153,7 @@ def _fillings(context: Context) -> dict[str, Any]:
     return found
 
 
-def _from_constants(context: Context, scope: Scope, filler: NodeDef, table: Any) -> Table:
+def _from_constants(context: Context, scope: Scope, filler: NodeDef, table: Any) -> tuple[Array, Array]:
     _, *origins = scope.origins(filler)
     if len(origins) != 2:
         raise Unsupported(f"{filler.name} does not fill the table with keys and values")
@@ -139,7 +171,7 @@ def _array(context: Context, origin: Any, filler: NodeDef) -> Array:
     return np.asarray(context.computed(origin, f"what {filler.name} fills the table with"))
 
 
-def _from_file(context: Context, scope: Scope, filler: NodeDef, table: Any) -> Table:
+def _from_file(context: Context, scope: Scope, filler: NodeDef, table: Any) -> tuple[Array, Array]:
     """The keys and values in the lines of an asset."""
     path = _asset(context, scope.origins(filler)[1])
     try:

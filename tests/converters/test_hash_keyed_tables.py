@@ -1,0 +1,139 @@
+"""Embeddings that are keyed by hashes: models of TensorFlow Recommenders Addons, with what TensorFlow answered.
+
+`tests/zoo/tfra_models.py` recorded them; TFRA_MODELS names a folder of others.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_sparse.converters import ConversionError
+from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.converters.tensorflow.reading.messages import SavedModel
+
+RECORDED = sorted(Path(os.environ.get("TFRA_MODELS") or Path(__file__).parents[1] / "data" / "tfra").glob("*.zip"))
+#: Where a root of a sum of squares of weights is computed in one operator: the last bit may differ.
+ROUNDED = {"safe_weighted_bag_of_shards"}
+
+
+def extracted(name, folder):
+    """The model of a recorded name, and its batches: what was given, what was answered."""
+    (archive,) = (path for path in RECORDED if path.stem == name)
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(folder)
+    batches = []
+    for file in sorted(folder.glob("*.npz")):
+        arrays = {name: _as_objects(array) for name, array in np.load(file).items()}
+        parts = ({n.removeprefix(kind): a for n, a in arrays.items() if n.startswith(kind)} for kind in KINDS)
+        batches.append(tuple(parts))
+    return folder / "saved_model", batches
+
+
+KINDS = ("given ", "answer ")
+
+
+def _as_objects(array):
+    return array.astype(object) if array.dtype.kind == "S" else array
+
+
+def ops(model):
+    return Counter(node.op_type for node in model.graph.node)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in RECORDED])
+def test_recorded_models(name, tmp_path, run):
+    """Bags, unique ids, safe lookups, sequences; one and four shards; keys in checkpoints and in files of their own."""
+    source, batches = extracted(name, tmp_path)
+    model = convert(source)
+    assert len(batches) == 3
+    for given, answered in batches:
+        found = run(model, **given)
+        for output, expected in answered.items():
+            assert found[output].dtype == expected.dtype
+            if name in ROUNDED:
+                np.testing.assert_allclose(found[output], expected, rtol=1e-6, atol=1e-7)
+            else:
+                np.testing.assert_array_equal(found[output], expected)
+    # One pass over the ids, in one table, whatever the number of shards.
+    made = ops(model)
+    assert (made["LabelEncoder"], made["Unique"], made["Compress"] > 3) == (1, 0, False)
+
+
+def test_bags_are_one_lookup(tmp_path):
+    model = convert(extracted("bag_of_means", tmp_path)[0])
+    assert ops(model)["EmbeddingSegmentsMean"] == 1
+
+
+def _files(source):
+    folder = source / "variables" / "TFRADynamicEmbedding"
+    return {file.name.partition("_mht_")[2][:4] + file.name.rpartition("-")[2]: file for file in folder.iterdir()}
+
+
+def test_keys_in_other_shards_than_those_they_are_looked_up_in(tmp_path, run):
+    """The source never finds them there, so the shards stay apart."""
+    source, ((given, answered), *_) = extracted("layer_of_shards_in_files", tmp_path)
+    files = _files(source)
+    one, other = (np.fromfile(files[f"{k}of4keys"], np.int64) for k in (1, 2))
+    one[0], other[0] = other[0], one[0]
+    for k, keys in ((1, one), (2, other)):
+        keys.tofile(files[f"{k}of4keys"])
+    model = convert(source)
+    assert ops(model)["LabelEncoder"] == 4
+    moved = np.array([[one[0], other[0], 12345]])
+    found = run(model, ids=moved)["answer"]
+    np.testing.assert_array_equal(found[0, 0], found[0, 2])  # the row of keys that are absent
+    np.testing.assert_array_equal(found[0, 1], found[0, 2])
+    kept = ~np.isin(given["ids"], moved)
+    np.testing.assert_array_equal(run(model, **given)["answer"][kept], answered["answer"][kept])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda files: files["3of4keys"].unlink(), "holds 3 files of the table, which are not all"),
+        (lambda files: files["2of4values"].unlink(), "2of4_rank0_size1-values cannot be read"),
+        (lambda files: files["2of4values"].write_bytes(b"\0" * 40), "has 40 bytes, which are not 12 rows of 4 of type"),
+        (lambda files: files["2of4keys"].write_bytes(b"\0" * 12), "has 12 bytes, and a key of type int64 has 8"),
+    ],
+    ids=["a shard without keys", "no rows", "too few rows", "half a key"],
+)
+def test_damaged_files_are_refused(damage, message, tmp_path):
+    source, _ = extracted("layer_of_shards_in_files", tmp_path)
+    damage(_files(source))
+    with pytest.raises(ConversionError, match=message):
+        convert(source)
+
+
+def test_files_that_lead_out_of_the_model_are_refused(tmp_path):
+    source, _ = extracted("half_in_files", tmp_path / "model")
+    keys = _files(source)["1of1keys"]
+    keys.rename(tmp_path / "keys")
+    keys.symlink_to(tmp_path / "keys")
+    with pytest.raises(ConversionError, match="leads out of the folder"):
+        convert(source)
+
+
+def test_tables_whose_files_are_elsewhere_are_refused(tmp_path):
+    source, _ = extracted("half_in_files", tmp_path)
+    for file in _files(source).values():
+        file.unlink()
+    with pytest.raises(ConversionError, match="variables/TFRADynamicEmbedding"):
+        convert(source)
+
+
+def test_tables_in_redis_are_refused(tmp_path):
+    source, _ = extracted("layer", tmp_path)
+    file = source / "saved_model.pb"
+    saved = SavedModel.FromString(file.read_bytes())
+    graph = saved.meta_graphs[0].graph_def
+    for node in [*graph.node, *(node for function in graph.library.function for node in function.node_def)]:
+        node.op = node.op.replace("CuckooHashTable", "RedisTable")
+    file.write_bytes(saved.SerializeToString())
+    with pytest.raises(ConversionError, match="in a Redis server; save them with save_to_file_system"):
+        convert(source)
