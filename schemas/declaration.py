@@ -68,7 +68,8 @@ class Values:
     - ``row_major``: coordinates in row-major order, none of them twice.
     - ``flags``: 0 and 1.
     - ``reshape``: integers >= -1, at most one of them -1, with the product of the input `of`.
-    - ``distinct``: strings, no two of them equal.
+    - ``distinct``: strings or integers, no two of them equal.
+    - ``key_index``: the bytes of an index of the keys `of`.
     - ``element_type``: element types of the features of a tf.Example or the fields of a line.
     - ``message``: serialized tf.Example messages.
     - ``csv_record``: lines of comma-separated values.

@@ -91,8 +91,8 @@ def _canonicalize_node(found: DomainNode, names: Names, sentinels: dict[tuple[st
 
 
 def _sentinel_type(found: DomainNode, declared: Input, binding: dict[str, DType]) -> DType:
-    if declared.type in binding:
-        return binding[declared.type]
+    if declared.type in binding or declared.type not in found.op.types:
+        return found.op.bind(declared.type, binding)
     if all(i.optional for i in found.op.inputs if i.type == declared.type):
         return found.op.element_types(declared.type)[-1]  # nothing else fixes it: any type will do
     raise ValueError(

@@ -12,6 +12,7 @@ import numpy as np
 from contract.csv_records import legal_csv_inputs
 from contract.encoded_strings import legal_base64, legal_compressed, legal_raw, legal_tensor
 from contract.example_messages import legal_inputs, legal_sequence_inputs
+from contract.keyed_tables import legal_find_keys, legal_find_strings, legal_index_keys, legal_index_strings
 from contract.regular_expressions import legal_replace, legal_split
 from hypothesis import strategies as st
 
@@ -27,10 +28,14 @@ LONG = 40
 #: What an optional input may be.
 OPTIONAL = ("absent", "sentinel", "given")
 
-#: What draws the inputs of operators whose strings have a syntax, by operator, for a node's attributes and types.
+#: What draws the inputs of operators whose strings or bytes have a syntax, for a node's attributes and types.
 DRAWN: dict[str, Callable[[np.random.Generator, Mapping[str, str], Mapping[str, int]], Arguments]] = {
     "ParseExample": lambda random, attributes, types: legal_inputs(random),
     "ParseSequenceExample": lambda random, attributes, types: legal_sequence_inputs(random),
+    "FindKeys": lambda random, attributes, types: legal_find_keys(random, numpy_dtype(types["T"])),
+    "FindStrings": lambda random, attributes, types: legal_find_strings(random),
+    "IndexKeys": lambda random, attributes, types: legal_index_keys(random, numpy_dtype(types["T"])),
+    "IndexStrings": lambda random, attributes, types: legal_index_strings(random),
     "RegexReplace": lambda random, attributes, types: legal_replace(random),
     "RegexSplit": lambda random, attributes, types: legal_split(random),
     "DecodeCSV": lambda random, attributes, types: legal_csv_inputs(random, attributes["quoting"]),

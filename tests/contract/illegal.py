@@ -254,7 +254,8 @@ def _a_duplicate(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     def repeated(draw: st.DrawFn, inputs: Arguments) -> str:
         assume(inputs[name].size > 1)
         inputs[name][-1] = inputs[name][0]
-        return f"{name}[{inputs[name].size - 1}] = '{inputs[name][0]}' is also {name}[0]"
+        shown = f"'{inputs[name][0]}'" if inputs[name].dtype == object else inputs[name][0]
+        return f"{name}[{inputs[name].size - 1}] = {shown} is also {name}[0]"
 
     yield Change(f"{name} twice", repeated)
 
@@ -422,6 +423,32 @@ def _damaged_splits(op: Op, declared: Input, values: Values) -> Iterator[Change]
     yield Change(f"{name} without elements", none)
 
 
+def _damaged_index(op: Op, declared: Input, values: Values) -> Iterator[Change]:
+    name = declared.name
+
+    def with_word(draw: st.DrawFn, inputs: Arguments, at: int, word: int, message: str) -> str:
+        inputs[name][at : at + 4] = np.array([word], "<u4").view(np.uint8)
+        return f"{name} {message}"
+
+    def cut_off(draw: st.DrawFn, inputs: Arguments) -> str:
+        inputs[name] = inputs[name][: -draw(st.sampled_from([1, 4, 64]))]
+        return f"{name} has {len(inputs[name])} bytes; expected "
+
+    for what, at, word, message in (
+        ("that is none", 4, 0, "is no index of keys: it does not begin with OSKEYIDX"),
+        ("of another version", 8, 2, "has version 2; 1 is read"),
+        ("of another kind", 12, 7, "is of keys of kind 7; these are of kind "),
+        ("of other keys", 16, 10**9, "is of 1000000000 keys; there are "),
+        ("with other slots", 24, 17, "has "),
+        ("that searches nothing", 32, 0, "is damaged: "),
+    ):
+        yield Change(
+            f"{name} {what}",
+            lambda draw, inputs, at=at, word=word, message=message: with_word(draw, inputs, at, word, message),
+        )
+    yield Change(f"{name} cut off", cut_off)
+
+
 def _outside_the_string(op: Op, declared: Input, values: Values) -> Iterator[Change]:
     name = declared.name
 
@@ -520,6 +547,7 @@ _VALUE_CHANGES: dict[str, Callable[[Op, Input, Values], Iterator[Change]]] = {
     "row_splits": _damaged_splits,
     "program": _damaged_program,
     "group": _no_group,
+    "key_index": _damaged_index,
     "position": _outside_the_string,
 }
 

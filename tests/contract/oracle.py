@@ -13,7 +13,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from contract import csv_records, encoded_strings, message_oracles, regular_expressions, text_oracles
+from contract import csv_records, encoded_strings, keyed_tables, message_oracles, regular_expressions, text_oracles
 from contract.expected import Array, Expected, Inputs, Oracle, elements, python_value
 
 
@@ -375,6 +375,10 @@ ORACLES: dict[str, Oracle] = {
     "UnsortedSegmentMin": unsorted_reduction("min", least_of_nothing),
     "Fill": fill,
     "MaskedFill": masked_fill,
+    "FindKeys": keyed_tables.find_keys,
+    "FindStrings": keyed_tables.find_strings,
+    "IndexKeys": keyed_tables.index_keys,
+    "IndexStrings": keyed_tables.index_strings,
     "StringToHashBucketFast": text_oracles.string_to_hash_bucket_fast,
     "StringToHashBucketStrong": text_oracles.string_to_hash_bucket_strong,
     "RaggedStringSplit": text_oracles.ragged_string_split,

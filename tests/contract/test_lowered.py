@@ -117,7 +117,7 @@ def example_inputs(op: Op, dtype: int = TensorProto.FLOAT) -> tuple[dict[str, in
     """Types, attributes and inputs of an operator's first example, with another element type."""
     example = op.examples[0]
     types = {v: TensorProto.INT64 if TensorProto.INT64 in legal else example.types[v] for v, legal in op.types.items()}
-    if "T" in types:
+    if dtype in op.types.get("T", ()):
         types["T"] = dtype
     numbers = {
         name: np.zeros(np.shape(value)) if np.asarray(value).dtype.kind == "U" else value

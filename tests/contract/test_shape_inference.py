@@ -25,7 +25,14 @@ Array = np.ndarray[Any, Any]
 INT64 = TensorProto.INT64
 
 #: Sizes that only the bytes of strings decide.
-DECIDED_BY_STRINGS = {("RaggedStringSplit", "M"), ("RegexSplit", "M"), ("UnicodeDecode", "M"), ("DecodeRaw", "L")}
+DECIDED_BY_STRINGS = {
+    ("IndexKeys", "B"),
+    ("IndexStrings", "B"),
+    ("RaggedStringSplit", "M"),
+    ("RegexSplit", "M"),
+    ("UnicodeDecode", "M"),
+    ("DecodeRaw", "L"),
+}
 
 
 def with_constants(m: ModelProto, inputs: Mapping[str, Array], nodes: set[str], initializers: set[str]) -> ModelProto:

@@ -13,6 +13,7 @@ from contract.example_messages import INT64, STRING, entry, feature, field, mess
 from native.sessions import Array
 
 import onnx_sparse
+from onnx_sparse.keyed_tables import join_text, key_index, text_index
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.csv_parsing import FAMILY as CSV
 from onnx_sparse.schemas.encodings import FAMILY as ENCODINGS
@@ -213,6 +214,22 @@ def searched(op: str, count: int, length: int) -> Inputs:
     return inputs | {"kept_program": program} | {f"kept_{name}": value for name, value in classes.items()}
 
 
+def integer_keys(op: str, count: int, queries: int) -> Inputs:
+    keys = np.arange(count) * 2**40
+    if op == "IndexKeys":
+        return {"keys": keys}
+    return {"keys": keys, "index": key_index(keys), "queries": np.arange(queries) * 2**39}
+
+
+def text_keys(op: str, count: int, queries: int) -> Inputs:
+    key_bytes, key_offsets = join_text(f"id_{number}" for number in range(count))
+    keys = {"key_bytes": key_bytes, "key_offsets": key_offsets}
+    if op == "IndexStrings":
+        return keys
+    asked = np.array([f"id_{number * 2}" for number in range(queries)], object)
+    return keys | {"index": text_index(key_bytes, key_offsets), "queries": asked}
+
+
 def filled(rows: int, columns: int) -> Inputs:
     return {"dims": np.array([rows, columns]), "value": np.array(2, np.int8)}
 
@@ -252,6 +269,10 @@ def cases() -> Iterator[Any]:
             made.append(("", 2, functools.partial(searched, op)))
         elif any(op == declared.name for declared in (*CSV.ops, *ENCODINGS.ops)):
             made.append(("", 2, functools.partial(encoded, op)))
+        elif op in ("FindKeys", "IndexKeys"):
+            made.append(("", 2, functools.partial(integer_keys, op)))
+        elif op in ("FindStrings", "IndexStrings"):
+            made.append(("", 2, functools.partial(text_keys, op)))
         elif op == "ParseExample":
             made.append(("", 3, parsed))
         elif op == "ParseSequenceExample":

@@ -20,7 +20,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import require
 from onnx_sparse.converters.openvino.extensions import embedding, fill, segment, sparse
 from onnx_sparse.converters.openvino.extensions.subgraph import Subgraph, Write
-from onnx_sparse.schemas import DOMAIN, OPS, STRING_FAMILIES, Op, quantized_embedding
+from onnx_sparse.schemas import DOMAIN, OPS, STRING_FAMILIES, Op, keyed_tables, quantized_embedding
 from onnx_sparse.schemas.function_body import operator_name
 
 __all__ = ["extensions"]
@@ -28,12 +28,19 @@ __all__ = ["extensions"]
 WRITERS: dict[str, Write] = {**embedding.WRITERS, **fill.WRITERS, **segment.WRITERS, **sparse.WRITERS}
 
 #: The operators that OpenVINO's operators cannot express, with the reason.
-NOT_EXPRESSIBLE = dict.fromkeys(
-    (op.name for family in STRING_FAMILIES for op in family.ops),
-    "OpenVINO's operators do not look at the bytes of a string",
-) | dict.fromkeys(
-    (op.name for op in quantized_embedding.FAMILY.ops),
-    "OpenVINO's lookups take no scales",
+NOT_EXPRESSIBLE = (
+    dict.fromkeys(
+        (op.name for op in keyed_tables.FAMILY.ops),
+        "OpenVINO's CPU plugin computes 64-bit keys in 32 bits",
+    )
+    | dict.fromkeys(
+        (op.name for family in STRING_FAMILIES for op in family.ops),
+        "OpenVINO's operators do not look at the bytes of a string",
+    )
+    | dict.fromkeys(
+        (op.name for op in quantized_embedding.FAMILY.ops),
+        "OpenVINO's lookups take no scales",
+    )
 )
 
 

@@ -30,8 +30,9 @@ bool is_aligned(const void* data, size_t element_size) { return reinterpret_cast
 
 }  // namespace
 
-Call::Call(const Runtime& runtime, OrtKernelContext* context, const Declaration& op, const Choices& choices)
-    : api_(runtime.api), context_(context), choices_(choices) {
+Call::Call(const Runtime& runtime, OrtKernelContext* context, const Declaration& op, const Choices& choices,
+           const void* prepared)
+    : api_(runtime.api), context_(context), choices_(choices), prepared_(prepared) {
   check(api_.KernelContext_GetOutputCount(context_, &output_count_));
   size_t given_count = 0;
   check(api_.KernelContext_GetInputCount(context_, &given_count));

@@ -136,13 +136,17 @@ using Choices = std::array<int, declarations::kMostAttributes>;
 class Call {
  public:
   // Throws an InvalidArgument if the inputs break the declaration.
-  Call(const Runtime& runtime, OrtKernelContext* context, const Declaration& op, const Choices& choices);
+  Call(const Runtime& runtime, OrtKernelContext* context, const Declaration& op, const Choices& choices,
+       const void* prepared);
 
   // An optional input that is omitted, or is its sentinel, is a null tensor.
   const Tensor& input(size_t index) const { return inputs_[index]; }
 
   // The index of the declared choice that an attribute has.
   int choice(size_t index) const { return choices_[index]; }
+
+  // What was made of constants when the session started; null where nothing was.
+  const void* prepared() const { return prepared_; }
 
   // Whether the node has an optional output.
   bool wants_output(size_t index) const { return index < output_count_; }
@@ -204,6 +208,7 @@ class Call {
   const OrtApi& api_;
   OrtKernelContext* context_;
   const Choices& choices_;
+  const void* prepared_;
   size_t output_count_ = 0;
   std::array<Tensor, declarations::kMostInputs> inputs_{};
   std::vector<std::vector<int64_t>> dims_;  // of inputs, unless ONNX Runtime lends them

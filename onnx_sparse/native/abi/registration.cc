@@ -22,6 +22,7 @@
 #include "abi/operators.h"
 #include "abi/unloading.h"
 #include "loops/huge_pages.h"
+#include "operators/keyed_tables.h"
 
 namespace onnx_sparse {
 namespace {
@@ -43,6 +44,7 @@ struct Kernel {
   Runtime runtime;
   const Entry& entry;
   Choices choices;
+  std::shared_ptr<const void> prepared;
 };
 
 struct KnownRuntime {
@@ -131,17 +133,41 @@ int read_attribute(const OrtApi& api, const OrtKernelInfo* info, const Attribute
   return check_attribute(declared, &value);
 }
 
-// A table that is a constant is read for as long as the session lives.
-void keep_in_huge_pages(const Runtime& runtime, const OrtKernelInfo* info, size_t input) {
+// An input of a node, if it is a constant; else a null tensor. Its dimensions are written to `dims` as in `tensor_of`.
+Tensor constant_input(const Runtime& runtime, const OrtKernelInfo* info, size_t input, std::vector<int64_t>* dims) {
   int is_constant = 0;
   const OrtValue* value = nullptr;
   const Status failed(runtime.api.KernelInfoGetConstantInput_tensor(info, input, &is_constant, &value), {&runtime.api});
-  if (failed != nullptr || is_constant == 0 || value == nullptr) return;
-  std::vector<int64_t> dims;
-  const Tensor constant = tensor_of(runtime, value, &dims);
+  if (failed != nullptr || is_constant == 0 || value == nullptr) return {};
+  return tensor_of(runtime, value, dims);
+}
+
+// A table that is a constant is read for as long as the session lives.
+void keep_in_huge_pages(const Tensor& constant) {
+  if (!constant) return;
   const int64_t* const dims_end = constant.dims + constant.rank;
   if (constant.type == ORT_STRING || std::find(constant.dims, dims_end, 0) != dims_end) return;
   prefer_huge_pages(constant.data, static_cast<size_t>(constant.size()) * size_of(constant.type));
+}
+
+// Whether a node has an input, which may be computed.
+bool has_input(const OrtApi& api, const OrtKernelInfo* info, size_t input) {
+  size_t size = 0;  // with the terminating zero
+  const Status failed(api.KernelInfo_GetInputName(info, input, nullptr, &size), {&api});
+  return failed == nullptr && size > 1;
+}
+
+using Constants = std::array<Tensor, declarations::kMostInputs>;
+
+// What a kernel makes of its constants once; null for kernels that make nothing.
+std::shared_ptr<const void> prepare(const Runtime& runtime, const OrtKernelInfo* info, const Entry& entry,
+                                    const Constants& constants) {
+  const bool text = entry.compute == find_strings;
+  if (entry.compute != find_keys && !text) return nullptr;
+  check_inputs(entry.declaration, constants.data());
+  const size_t index = text ? 2 : 1;
+  if (!constants[index] && has_input(runtime.api, info, index)) return nullptr;
+  return prepare_keys(constants.data(), text);
 }
 
 // An operator with its outputs' type variables bound.
@@ -197,14 +223,19 @@ BoundOp::BoundOp(const Entry& e) : OrtCustomOp(), entry(e) {
         choices[i] = read_attribute(*api, info, made.declaration.attributes[i]);
       }
       const Runtime runtime = runtime_of(*api);
-      for (size_t i = 0; i < made.declaration.inputs.size(); ++i) keep_in_huge_pages(runtime, info, i);
-      *out = new Kernel{runtime, made, choices};
+      Constants constants;
+      std::array<std::vector<int64_t>, declarations::kMostInputs> dims;
+      for (size_t i = 0; i < made.declaration.inputs.size(); ++i) {
+        constants[i] = constant_input(runtime, info, i, &dims[i]);
+        keep_in_huge_pages(constants[i]);
+      }
+      *out = new Kernel{runtime, made, choices, prepare(runtime, info, made, constants)};
     });
   };
   KernelComputeV2 = [](void* kernel, OrtKernelContext* context) noexcept {
     const auto& run = *static_cast<const Kernel*>(kernel);
     return guarded(run.runtime.api, run.entry.declaration, [&] {
-      const Call call(run.runtime, context, run.entry.declaration, run.choices);
+      const Call call(run.runtime, context, run.entry.declaration, run.choices, run.prepared.get());
       run.entry.compute(call);
       call.finish();
     });

@@ -109,7 +109,9 @@ struct OrtApi {
   void(ORT_CALL* ReleaseCustomOpDomain)(OrtCustomOpDomain* domain);
   void* unused_102[28];
   OrtStatus*(ORT_CALL* AddSessionConfigEntry)(OrtSessionOptions* options, const char* key, const char* value);
-  void* unused_131[106];
+  void* unused_131[101];
+  OrtStatus*(ORT_CALL* KernelInfo_GetInputName)(const OrtKernelInfo* info, size_t index, char* out, size_t* size);
+  void* unused_233[4];
   OrtStatus*(ORT_CALL* HasSessionConfigEntry)(const OrtSessionOptions* options, const char* key, int* out);
   OrtStatus*(ORT_CALL* GetSessionConfigEntry)(const OrtSessionOptions* options, const char* key, char* out,
                                               size_t* size);
@@ -200,6 +202,7 @@ ORT_SLOT(ReleaseStatus, 93);
 ORT_SLOT(ReleaseTensorTypeAndShapeInfo, 99);
 ORT_SLOT(ReleaseCustomOpDomain, 101);
 ORT_SLOT(AddSessionConfigEntry, 130);
+ORT_SLOT(KernelInfo_GetInputName, 232);
 ORT_SLOT(HasSessionConfigEntry, 237);
 ORT_SLOT(GetSessionConfigEntry, 238);
 ORT_SLOT(KernelInfoGetConstantInput_tensor, 249);

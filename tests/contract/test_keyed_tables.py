@@ -1,0 +1,147 @@
+"""Keyed tables: the same positions and the same bytes on every backend, whatever the keys and the index hold."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from contract.backends import BACKENDS, REPORTING, Call
+from contract.keyed_tables import index_of, joined
+
+from onnx_sparse import KernelError, keyed_tables
+from onnx_sparse.schemas import OPS
+
+Array = np.ndarray[Any, Any]
+Inputs = dict[str, Array]
+
+each_backend = pytest.mark.parametrize("backend", REPORTING)
+SIZES = (0, 1, 2, 11, 12, 13, 100, 1000, 4095, 4096, 10**4, 10**5)
+
+
+def run(backend: str, op: str, inputs: Inputs) -> Array:
+    types = {"T": 0}
+    if "keys" in inputs:
+        types = {"T": {"int32": 6, "int64": 7, "uint64": 13}[inputs["keys"].dtype.name]}
+    (output,) = BACKENDS[backend](Call.of(OPS[op], types if OPS[op].types else {}, {}, inputs), inputs)
+    return output
+
+
+def random_keys(random: np.random.Generator, dtype: str, count: int) -> Array:
+    """Integers, none of them twice: neighbors, multiples, or of all bits; the ends of the type are among them."""
+    info = np.iinfo(dtype)
+    step = int(random.choice([1, 16, 4096, 2**20 if info.bits == 32 else 2**44]))
+    near = (int(random.integers(info.min // 2, info.max // 2)) + np.arange(count) * step).astype(dtype)
+    drawn = random.integers(info.min, info.max, count, dtype, endpoint=True)
+    keys = np.unique([near, drawn][random.integers(2)])
+    keys[:1], keys[-1:] = info.min, info.max
+    return random.permutation(np.unique(keys))
+
+
+def random_texts(random: np.random.Generator, count: int) -> list[bytes]:
+    """Bytes of any value, none of them twice; the empty text and zero bytes are among them."""
+    lengths = random.choice([0, 1, 2, 4, 9, 17, 40, 65, 100], count)
+    texts = {random.bytes(int(length)) for length in lengths} | {b"", b"\0", b"\0\0", b"\xff"}
+    ordered = sorted(texts)
+    return [ordered[k] for k in random.permutation(len(ordered))[:count]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_integers_are_found_on_every_backend(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    dtype = ("int32", "int64", "uint64")[seed % 3]
+    keys = random_keys(random, dtype, SIZES[seed % len(SIZES)])
+    index = run("ORT native", "IndexKeys", {"keys": keys})
+    assert index.tobytes() == run("reference", "IndexKeys", {"keys": keys}).tobytes()
+    queries = np.concatenate([random.permutation(keys)[:3000], random_keys(random, dtype, 1000)]).astype(dtype)
+    position_of = {key: position for position, key in enumerate(keys.tolist())}
+    expected = [position_of.get(query, -1) for query in queries.tolist()]
+    for backend in BACKENDS:
+        for given in (index, index[:0]):
+            inputs = {"keys": keys, "index": given, "queries": queries}
+            assert run(backend, "FindKeys", inputs).tolist() == expected, (backend, len(given))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_texts_are_found_on_every_backend(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    texts = random_texts(random, SIZES[seed % len(SIZES)] // 4)
+    keys = joined(texts)
+    index = run("ORT native", "IndexStrings", keys)
+    assert index.tobytes() == run("reference", "IndexStrings", keys).tobytes()
+    keyed_tables.require_index(index, *keys.values())
+    # Sessions in Python take only text, or bytes of one length.
+    length = 9
+    asked = [text for text in texts if len(text) == length][:500] + [random.bytes(length) for _ in range(100)]
+    position_of = {text: position for position, text in enumerate(texts)}
+    expected = [position_of.get(query, -1) for query in asked]
+    for backend in ("reference", "ORT native"):
+        for given in (index, index[:0]):
+            inputs = {**keys, "index": given, "queries": np.array([*asked, b""], object)[:-1]}
+            assert run(backend, "FindStrings", inputs).tolist() == expected, (backend, len(given))
+
+
+@each_backend
+def test_the_first_of_equal_keys_is_found(backend: str) -> None:
+    """By an index that somebody else has built: IndexKeys refuses such keys."""
+    keys = np.array([5, 9, 5, 5, 9])
+    inputs = {"keys": keys, "index": index_of(keys), "queries": np.array([9, 5, 1])}
+    assert run(backend, "FindKeys", inputs).tolist() == [1, 0, -1]
+
+
+@each_backend
+@pytest.mark.parametrize("op", ["IndexKeys", "FindKeys"])
+def test_keys_that_are_there_twice_are_refused(op: str, backend: str) -> None:
+    keys = np.arange(5000) * 3
+    keys[[4000, 30, 4999]] = keys[[7, 2500, 7]]
+    inputs = {"keys": keys} | ({"queries": keys[:1]} if op == "FindKeys" else {})
+    with pytest.raises(KernelError, match=rf"{op}: keys\[2500\] = 7500 is also keys\[30\]$"):
+        run(backend, op, inputs)
+
+
+@each_backend
+@pytest.mark.parametrize("op", ["IndexStrings", "FindStrings"])
+def test_texts_that_are_there_twice_are_refused(op: str, backend: str) -> None:
+    inputs = joined([b"a", b"b", b"", b"a", b""])
+    inputs |= {"queries": np.array(["a"], object)} if op == "FindStrings" else {}
+    with pytest.raises(KernelError, match=f"{op}: key 3 = 'a' is also key 0$"):
+        run(backend, op, inputs)
+
+
+@each_backend
+def test_a_slot_that_names_no_key_is_refused(backend: str) -> None:
+    keys = np.arange(5)
+    index = index_of(keys)
+    (number,) = (k for k in range(16) if struct.unpack_from("<I", index, 64 + 4 * k)[0] & 7 == 4)
+    index[64 + 4 * number] |= 7  # 3 bits of a position: the seventh key
+    with pytest.raises(KernelError, match=f"FindKeys: index is damaged: slot {number} names key 6 of 5$"):
+        run(backend, "FindKeys", {"keys": keys, "index": index, "queries": keys})
+
+
+@each_backend
+@pytest.mark.parametrize("offsets", [[0, 3, 2**62], [-9, 3, 5], [3, 0, 5]])
+def test_offsets_of_compared_keys_are_checked(offsets: list[int], backend: str) -> None:
+    inputs = joined([b"abc", b"de"])
+    inputs["index"] = run("reference", "IndexStrings", inputs)
+    illegal = inputs | {"key_offsets": np.array(offsets), "queries": np.array(["abc", "de"], object)}
+    with pytest.raises(KernelError, match=r"FindStrings: key_offsets\[[01]\] = .* are no part of the 5 bytes$"):
+        run(backend, "FindStrings", illegal)
+
+
+@pytest.mark.parametrize("position", [20, 40, 48, 64, 70])
+def test_an_index_of_other_keys_is_told_from_its_checksums(position: int) -> None:
+    keys = np.arange(1000)
+    index = keyed_tables.key_index(keys)
+    keyed_tables.require_index(index, keys)
+    index[position] ^= 1
+    with pytest.raises(KernelError, match="index "):
+        keyed_tables.require_index(index, keys)
+
+
+def test_an_index_of_replaced_keys_is_told_from_its_checksum() -> None:
+    keys = np.arange(1000)
+    index = keyed_tables.key_index(keys)
+    keys[7] = 5000
+    with pytest.raises(KernelError, match=r"index has the checksum 0x[0-9a-f]{16} of its keys; that of these is 0x"):
+        keyed_tables.require_index(index, keys)
