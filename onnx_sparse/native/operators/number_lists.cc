@@ -1,5 +1,5 @@
-// Lists of numbers in JSON, for servers: what no operator reads. Python calls these functions without its lock, so other
-// threads run meanwhile.
+// Lists of numbers in JSON, for servers: what no operator reads. Python calls these functions without its lock, so
+// other threads run meanwhile.
 
 #include <charconv>
 #include <cmath>
