@@ -104,7 +104,7 @@ def _fits(count: int, key_bytes: int = 0) -> bool:
 def _label_encoder(b: Body, queries: str, keys: list[Any], attribute: str) -> None:
     """Writes a LabelEncoder; of equal keys, the first one counts."""
     first = {key: position for position, key in reversed([*enumerate(keys)])}
-    lists = {attribute: [*first], "values_int64s": [*first.values()]}
+    lists: dict[str, Any] = {attribute: [*first], "values_int64s": [*first.values()]}
     (found,) = b.node("LabelEncoder", queries, domain=ML_DOMAIN, default_int64=-1, **lists) if keys else [""]
     b.output("positions", found or b.filled(b.Shape("queries"), -1))
 
@@ -140,8 +140,8 @@ FIND_KEYS = Op(
     body=_find_keys_body,
     body_of_constants=_find_constant_keys_body,
     read_by_body=("keys",),
-    body_notes="It ignores `index`, and sorts the keys in each run. Where the keys are an initializer, `lower` writes a "
-    "LabelEncoder. Then the keys are attributes: a model holds less than 2 GB of them, and each session builds its "
+    body_notes="It ignores `index`, and sorts the keys in each run. Where the keys are an initializer, `lower` writes "
+    "a LabelEncoder. Then the keys are attributes: a model holds less than 2 GB of them, and each session builds its "
     "dictionary anew. More than 10^8 keys are sorted in each run.",
     examples=(
         Example(

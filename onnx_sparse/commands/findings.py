@@ -232,7 +232,7 @@ def _keyed_tables(model: ModelProto, path: Path) -> Iterator[Finding]:
     from onnx_sparse.schemas.validation import KernelError
 
     def array(found: DomainNode, name: str) -> Any:
-        value = dict(zip((i.name for i in found.op.inputs), found.node.input, strict=False)).get(name)
+        value = dict(zip((i.name for i in found.op.inputs), found.node.input, strict=False)).get(name, "")
         return array_of(found.constants[value]) if value in found.constants else None
 
     if not any(node.op_type in (FIND_KEYS.name, FIND_STRINGS.name) for node in all_nodes(model.graph.node)):
