@@ -8,6 +8,11 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from support.tensorflow_functions import by_name, function, values  # noqa: E402
+from support.tensorflow_imports import answers  # noqa: E402
+
+from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow.graph_source import from_graph  # noqa: E402
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef  # noqa: E402
 
 COUNTED = (tf.int32, tf.int64, tf.float32, tf.float64)
 LENGTHS = [(-1, -1), (0, 0), (9, -1), (-1, 3), (9, 3), (9, 12)]
@@ -84,3 +89,17 @@ def test_values_that_are_large(agree):
 
     large = 2**62
     agree(count, np.array([[large, 5], [large, large], [5, 0], [0, large + 1]]))
+
+
+def test_buckets_of_features_of_old_keras():
+    """TensorFlow has the operator's declaration, but no kernel since 2.15: a number is in the bucket of the first
+    boundary that is not less, and in the last one if all are."""
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [None], "x")
+        tf.raw_ops.BoostedTreesBucketize(float_values=[x], bucket_boundaries=[[-1.0, 0.5, 2.0]], name="buckets")
+    graph_def = GraphDef.FromString(graph.as_graph_def().SerializeToString())
+    model = convert(from_graph(graph_def, name="buckets", inputs=["x"], outputs=["buckets:0"]))
+    numbers = np.array([-2, -1, -0.5, 0.5, 1, 2, 9, np.inf, -np.inf], np.float32)
+    (found,) = answers(model, [numbers])
+    assert found.dtype == np.int32
+    assert found.tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 0]

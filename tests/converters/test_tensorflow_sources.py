@@ -134,6 +134,12 @@ def test_graph_def_without_names(graph_file, run):
     np.testing.assert_array_equal(run(model, **FEEDS)["lookup/SparseSegmentSum"], TOTAL)
 
 
+def test_only_the_placeholders_that_an_output_needs(graph_file, run):
+    model = convert(graph_file, outputs=["lookup/doubled"])
+    assert input_and_output_names(model) == (["ids"], ["lookup/doubled"])
+    assert run(model, ids=FEEDS["ids"])["lookup/doubled"].tolist() == [2, 18]
+
+
 def test_graph_def_cut_in_the_middle(graph_file, run):
     """Any tensors can be inputs and outputs; the nodes before the inputs are cut off."""
     model = convert(

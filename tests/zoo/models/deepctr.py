@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
-from zoo.inputs import Dense, floats, ids
+from zoo.inputs import Dense, floats, ids, words
 from zoo.registry import Built, model, with_dict
 
+#: What is hashed.
+_TEXTS = words("a", "b", "", "red", "0", "é")
 _DNN: dict[str, Any] = {"dnn_hidden_units": (8, 4)}
 
 #: The arguments of each model; "features" says which columns it takes.
@@ -34,12 +37,15 @@ _MODELS: dict[str, dict[str, Any]] = {
     "SharedBottom": {"features": "one", "bottom_dnn_hidden_units": (8,), "tower_dnn_hidden_units": (4,)},
     "WDL": {"features": "two", **_DNN},
     "xDeepFM": {"features": "two", **_DNN, "cin_layer_size": (4, 4)},
+    "ESMM": {"features": "one", "tower_dnn_hidden_units": (4,)},
+    "FLEN": {"features": "two", **_DNN},
 }
 _MODELS["FGCNN"]["pooling_width"] = (2, 2)
 _TASKS = {"MMOE": ("a", "b"), "PLE": ("a", "b"), "SharedBottom": ("a", "b")}
 
 
-def _build(name: str) -> Built:
+def _build(name: str, *, is_hashed: bool = False) -> Built:
+    """A model; or in another configuration, of hashed texts, with batch normalization and another activation."""
     from deepctr import models
     from deepctr.feature_column import DenseFeat, SparseFeat, VarLenSparseFeat, get_feature_names
 
@@ -47,15 +53,21 @@ def _build(name: str) -> Built:
     which = arguments.pop("features")
     if name in _TASKS:
         arguments |= {"task_types": ("binary", "binary"), "task_names": _TASKS[name]}
-    categories = [SparseFeat(f"c{k}", 10, 4) for k in range(4)]
+    if is_hashed:
+        others = {"dnn_use_bn": True, "dnn_activation": "dice", "seed": 7}
+        taken = signature(getattr(models, name)).parameters
+        arguments |= {key: value for key, value in others.items() if key in taken}
+    kind = {"use_hash": True, "dtype": "string"} if is_hashed else {}
+    groups = ("user", "item", "context", "user") if name == "FLEN" else ("default_group",) * 4
+    categories = [SparseFeat(f"c{k}", 10, 4, **kind, group_name=group) for k, group in enumerate(groups)]
     # What the models look up themselves: a padded sequence with its length, and one with weights.
-    genre = VarLenSparseFeat(SparseFeat("genre", 8, 4), 5, "mean", length_name="genres")
-    weighted = VarLenSparseFeat(SparseFeat("tag", 8, 4), 4, "sum", weight_name="tag_weight")
+    genre = VarLenSparseFeat(SparseFeat("genre", 8, 4), 5, "max" if is_hashed else "mean", length_name="genres")
+    weighted = VarLenSparseFeat(SparseFeat("tag", 8, 4), 4, "mean" if is_hashed else "sum", weight_name="tag_weight")
     # Some models take categories alone.
     columns = categories if which == "categories" else [*categories, genre, weighted, DenseFeat("price", 2)]
     made = getattr(models, name)(*([columns] if which == "one" else [columns, columns]), **arguments)
     every = [
-        *(Dense(f"c{k}", ids(10, "int32"), ("rows", 1)) for k in range(4)),
+        *(Dense(f"c{k}", _TEXTS if is_hashed else ids(10, "int32"), ("rows", 1)) for k in range(4)),
         Dense("genre", ids(8, "int32"), ("rows", 5)),
         Dense("genres", ids(6, "int32"), ("rows", 1)),
         Dense("tag", ids(8, "int32"), ("rows", 4)),
@@ -68,6 +80,9 @@ def _build(name: str) -> Built:
 
 for _name in _MODELS:
     model(f"deepctr/{_name}", "keras2")(lambda name=_name: _build(name))  # type: ignore[misc]
+    model(f"deepctr/{_name} of hashed texts", "keras2")(
+        lambda name=_name: _build(name, is_hashed=True)  # type: ignore[misc]
+    )
 
 
 def _history(name: str, **arguments: Any) -> Built:

@@ -101,7 +101,7 @@ def bucketize(node: Node, emit: Emitter) -> Tensor:
     return count_below(emit, limits, numbers, or_equal=True, dtype=TensorProto.INT32)
 
 
-@handles("BoostedTreesBucketize", to="Less", dtypes=("float",))
+@handles("BoostedTreesBucketize", to="Less", dtypes=("float",), ignored=("num_features",))
 def bucketize_features(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """For each feature, how many boundaries are less than each number; what is above all belongs to the last bucket."""
     found = []
