@@ -29,6 +29,7 @@ GUIDES = {
     "rows": {"baskets.onnx", "ragged.onnx", "out"},
     "tables": {"smaller.onnx", "apart.onnx", "new.onnx"},
     "serving": {"ragged_baskets.onnx", "repository"},
+    "from_tensorflow_serving": {"baskets.onnx"},
     "from_tf2onnx": {"fused.onnx", "model.onnx", "plain.onnx"},
     "torch": {"recommender.onnx", "from_file.onnx", "standard.onnx"},
 }
