@@ -14,7 +14,7 @@ from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.attributes import is_read
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
-from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing import reads
 from onnx_sparse.converters.writing.reads import Attributes, Inputs
 from onnx_sparse.converters.writing.registry import Handler, Registry
@@ -69,6 +69,7 @@ class Node(reads.Node):
         results: The element type and shape of each output in the file; the type is None if the file does not name it.
         weights: The constants of the IR.
         convert_body: Converts a body into an emitter, given tensors for its Parameters by layer id.
+        known: The value of an input, by position, if it is a constant, also one that a Convert decompresses; else None.
         attributes: The layer's attributes.
     """
 
@@ -77,6 +78,7 @@ class Node(reads.Node):
     results: tuple[tuple[DType | None, Shape | None], ...]
     weights: Weights
     convert_body: Callable[[Network, OpenVINOEmitter, Mapping[int, Tensor]], Converted]
+    known: Callable[[int], Array | None] = lambda _: None
     attributes: Attributes[str] = field(init=False)
 
     def __post_init__(self) -> None:
