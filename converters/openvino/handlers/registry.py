@@ -192,12 +192,53 @@ NEVER = {
 }
 
 
+_RAGGED, _PIECES, _WORDS = "lays out ragged rows", "splits words into pieces of a vocabulary", "a SentencePiece model"
+#: The layers of openvino_tokenizers, and what they do.
+TOKENIZERS = {
+    "BPETokenizer": _PIECES,
+    "ByteFallback": "turns names of bytes into bytes",
+    "BytesToChars": "turns bytes into characters",
+    "CaseFold": "lowers text",
+    "CharsMapNormalization": "normalizes text",
+    "CharsToBytes": "turns characters into bytes",
+    "CombineSegments": "joins texts and special tokens",
+    "EqualStr": "compares texts",
+    "FuzeRagged": _RAGGED,
+    "NormalizeUnicode": "normalizes text",
+    "RaggedTensorPack": _RAGGED,
+    "RaggedToDense": _RAGGED,
+    "RaggedToRagged": _RAGGED,
+    "RaggedToSparse": _RAGGED,
+    "RegexNormalization": "replaces matches of a regular expression",
+    "RegexSplit": "splits text at matches of a regular expression",
+    "SentencepieceDetokenizer": _WORDS,
+    "SentencepieceStreamDetokenizer": _WORDS,
+    "SentencepieceTokenizer": _WORDS,
+    "SpecialTokensSplit": "splits text at special tokens",
+    "StringTensorPack": "makes texts of characters",
+    "StringTensorUnpack": "makes characters of texts",
+    "StringToHashBucket": "hashes texts",
+    "TrieTokenizer": _PIECES,
+    "Truncate": "cuts texts that are too long",
+    "UTF8Validate": "checks UTF-8",
+    "UnigramTokenizer": _PIECES,
+    "VocabDecoder": "looks ids up in a vocabulary",
+    "VocabEncoder": "looks words up in a vocabulary",
+    "WordpieceTokenizer": _PIECES,
+}
+
+
 def find_handler(layer: Layer) -> Handler:
     """The handler of a layer: that of the newest version in its operator set.
 
     Raises:
         Unsupported: There is no such handler.
     """
+    if layer.version == "extension" and (purpose := TOKENIZERS.get(layer.type)) is not None:
+        raise Unsupported(
+            f"it is of openvino_tokenizers ({purpose}), and none of OpenVINO's; tokenize outside of the model, with the "
+            "package `tokenizers` or onnxruntime-extensions (gen_processing_models), and convert the model without it"
+        )
     if (match := re.fullmatch(r"opset([0-9]{1,3})", layer.version)) is None:
         raise Unsupported(f"its operator set {layer.version[:40]!r} is not one of OpenVINO's")
     opset = int(match[1])
