@@ -52,9 +52,8 @@ def grouped_matmul(node: Node, emit: OpenVINOEmitter) -> Tensor:
     before = emit.op("Slice", bounds, emit.constant([0]), emit.constant([-1]))
     sizes = emit.op("Sub", emit.op("Slice", bounds, emit.constant([1]), emit.constant([groups + 2])), before)
     *parts, rest = emit.node("Split", [a, sizes], [a.dtype] * (groups + 1), [(None, a.dim(1))] * (groups + 1), axis=0)
-    made = [
-        emit.op("MatMul", part, emit.op("Gather", b, emit.constant(number), axis=0)) for number, part in enumerate(parts)
-    ]
+    matrices = [emit.op("Gather", b, emit.constant(group), axis=0) for group in range(groups)]
+    made = [emit.op("MatMul", part, matrix) for part, matrix in zip(parts, matrices, strict=True)]
     size = emit.op("Concat", emit.shape_of(rest, 0, 1), emit.shape_of(b, 2, 3), axis=0)
     return emit.op("Concat", *made, emit.op("Expand", emit.like(0, a), size), axis=0)
 
