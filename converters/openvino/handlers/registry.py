@@ -237,7 +237,7 @@ def find_handler(layer: Layer) -> Handler:
     if layer.version == "extension" and (purpose := TOKENIZERS.get(layer.type)) is not None:
         raise Unsupported(
             f"it is of openvino_tokenizers ({purpose}), and none of OpenVINO's; tokenize outside of the model, with "
-            "`tokenizers` or onnxruntime-extensions (gen_processing_models), and convert the model without its tokenizer"
+            "`tokenizers` or onnxruntime-extensions (gen_processing_models), and convert the rest of the model"
         )
     if (match := re.fullmatch(r"opset([0-9]{1,3})", layer.version)) is None:
         raise Unsupported(f"its operator set {layer.version[:40]!r} is not one of OpenVINO's")
