@@ -33,7 +33,7 @@ def matmul(node: Node, emit: OpenVINOEmitter) -> Tensor:
     return emit.op("MatMul", a, _transposed(emit, node[1]) if transposed[1] else node[1])
 
 
-@handles("GroupedMatMul-17", to="MatMul, Split", notes="Rows behind the last group are 0.")
+@handles("GroupedMatMul-17", to="MatMul, Split", notes="Rows after the last group are 0.")
 def grouped_matmul(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """GroupedMatMul-17: (a, b [groups, columns, width], offsets): each group of rows of a by a matrix of its own.
 
