@@ -129,7 +129,7 @@ def _shape(value: Any) -> Sequence[Any]:
     return value.type.tensor_type.shape.dim  # type: ignore[no-any-return]
 
 
-@tool("onnx.compose with a prefix", "onnx")
+@tool("onnx.compose with a prefix", "onnx", help=WITH_LIBRARY)
 def _prefix(case: Case) -> Results:
     import onnx
     from onnx import compose

@@ -46,7 +46,7 @@ def grouped_matmul(node: Node, emit: OpenVINOEmitter) -> Tensor:
         return emit.op("MatMul", a, b)
     groups = b.dim(0)
     if offsets is None or groups is None or not 0 < groups <= _MOST_GROUPS:
-        raise Unsupported(f"rows {a} need offsets, and known groups, of which up to {_MOST_GROUPS} are supported")
+        raise Unsupported(f"rows {a} need offsets and a known number of groups, at most {_MOST_GROUPS}")
     ends, whole = emit.vector(offsets), emit.shape_of(a, 0, 1)
     bounds = emit.op("Concat", emit.constant([0]), ends, whole, axis=0)
     before = emit.op("Slice", bounds, emit.constant([0]), emit.constant([-1]))
