@@ -3,6 +3,8 @@
     pip install onnx_sparse 'ray[serve]' tritonclient
     MODEL=model.onnx serve run serve_ray:app
 
+MODEL can also be a folder that `onnx-sparse shard` has written.
+
 Over HTTP it takes requests of the Open Inference Protocol (v2) with binary tensors, at /v2/models/NAME/infer, and
 answers health, at /v2/health/live and /v2/health/ready; other deployments call `handle.answer.remote(feeds)`.
 """
@@ -26,14 +28,23 @@ from onnx_sparse.batching import run_joined
 MOST_REQUESTS = 64  # of one run
 
 
+def opened(path: str, threads: int) -> Any:
+    """A session; the folder of a model that is split has actors for its tables, which all replicas ask."""
+    if Path(path).is_dir():
+        from onnx_sparse.ray import ShardedModel
+
+        return ShardedModel(path, name=Path(path).name, detached=True, threads=threads)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnx_sparse.InferenceSession(path, options)
+
+
 @serve.deployment(max_ongoing_requests=2 * MOST_REQUESTS)
 class Model:
     """One replica: a session with a thread for each CPU that Ray gives it, by default one."""
 
     def __init__(self, path: str, threads: int = 1) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        self.session = onnx_sparse.InferenceSession(path, options)
+        self.session = opened(path, threads)
         self.features = onnx_sparse.features(self.session)
         self.outputs = [output.name for output in self.session.get_outputs()]
         self.name = Path(path).stem

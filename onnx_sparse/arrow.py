@@ -89,7 +89,8 @@ class Scorer:
     `mapInArrow(scorer.map_in_arrow, schema)`, `pyarrow.dataset` and polars' `map_batches` take it as it is.
 
     Args:
-        model: A path, also of the folder of a model that is split; the bytes of a model; or a ModelProto.
+        model: A path, also of the folder of a model that is split; the bytes of a model; a ModelProto; or
+            an `onnx_sparse.ray.ShardedModel`.
         columns: The column of each feature that has another name.
         keep: The columns to keep in addition to the outputs.
         outputs: The outputs; all when omitted.
@@ -102,7 +103,7 @@ class Scorer:
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | ModelProto,
+        model: str | os.PathLike[str] | bytes | ModelProto | SplitModel,
         *,
         columns: Mapping[str, str] | None = None,
         keep: Sequence[str] = (),
@@ -117,7 +118,7 @@ class Scorer:
                 raise TypeError(f"{word} is a list of names, not the name {names!r}")
         if isinstance(model, ModelProto):
             model = model.SerializeToString()
-        self._model = model if isinstance(model, bytes) else str(Path(model).absolute())
+        self._model = model if isinstance(model, (bytes, SplitModel)) else str(Path(model).absolute())
         self._columns, self._keep = dict(columns or {}), tuple(keep)
         self._outputs, self._threads, self._backend, self._mapping = outputs, threads, backend, mapping
         self._check_rows = check_rows
@@ -197,6 +198,8 @@ class Scorer:
         return self(schema.empty_table()).schema
 
     def _open(self) -> InferenceSession | SplitModel:
+        if isinstance(self._model, SplitModel):
+            return self._model
         if isinstance(self._model, str) and is_split(Path(self._model)):
             return local_session(self._model, self._threads, self._backend)
         options = ort.SessionOptions()

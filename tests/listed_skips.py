@@ -14,6 +14,7 @@ import pytest
 LISTED: tuple[tuple[str, str, str], ...] = (
     ("tests/native/test_allocations.py", "the build that watches allocations", "sanitizers"),
     ("tests/cli/test_engines.py*", "could not import '(ray|pyspark)'", "engines"),
+    ("tests/test_sharded_on_ray.py", "could not import 'ray'", "engines"),
     ("tests/cli/test_triton.py*", "could not import 'tritonclient", "engines"),
     ("tests/end_to_end/test_serving_examples.py", "could not import '(tritonclient|httpx)", "engines"),
     ("tests/cli/test_report_browser.py", "could not import 'playwright", "browser"),

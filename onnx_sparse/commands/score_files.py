@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -229,31 +229,48 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
                 f"{existing.target} is there already{f' ({bad})' if bad else ''}; --resume leaves what is whole, "
                 "--overwrite replaces it"
             )
-    scorer = Scorer(
-        path,
-        columns=columns,
-        keep=settings.kept,
-        outputs=settings.outputs,
-        backend=settings.backend,
-        check_rows=False,
-    )
-    try:
-        known = scorer.features  # before any process is started
-    except ValueError as error:
-        raise CommandError(str(error)) from None
-    except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        raise CommandError(f"{path} does not load: {ort_message(error)}") from error
-    if unknown := [name for name in columns if name not in known]:
-        raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
-    depends = _dependence(scorer, left)
-    if depends is not None and settings.dependent_rows == "refuse":
-        raise CommandError(
-            f"{depends}, so the scores would change with --batch-rows and with how files are split; --dependent-rows "
-            "alone runs the model on each row by itself, --dependent-rows batch on batches as they come"
+    with _model(path, settings) as given:
+        scorer = Scorer(
+            given,
+            columns=columns,
+            keep=settings.kept,
+            outputs=settings.outputs,
+            backend=settings.backend,
+            check_rows=False,
         )
-    bad_folder = (out.parent if _is_file(out) else out) / "_bad"
-    run = functools.partial(score_all, scorer, left, settings.workers)
-    return _scored(depends, str(bad_folder), jobs, left, run, doing, watch)
+        try:
+            known = scorer.features  # before any process is started
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            raise CommandError(f"{path} does not load: {ort_message(error)}") from error
+        if unknown := [name for name in columns if name not in known]:
+            raise UsageError(f"the model has no feature {unknown[0]}; it has {', '.join(known)}")
+        depends = _dependence(scorer, left)
+        if depends is not None and settings.dependent_rows == "refuse":
+            raise CommandError(
+                f"{depends}, so the scores would change with --batch-rows and with how files are split; "
+                "--dependent-rows alone runs the model on each row by itself, --dependent-rows batch on batches as "
+                "they come"
+            )
+        bad_folder = (out.parent if _is_file(out) else out) / "_bad"
+        run = functools.partial(score_all, scorer, left, settings.workers)
+        return _scored(depends, str(bad_folder), jobs, left, run, doing, watch)
+
+
+@contextmanager
+def _model(path: Path, settings: ScoreSettings) -> Iterator[Any]:
+    """What is scored with: a path, or the actors of a model that is split, which all workers ask."""
+    from onnx_sparse.sharding.manifest import is_split
+
+    if settings.engine != "ray" or not is_split(path):
+        yield path
+        return
+    from onnx_sparse.ray import ShardedModel
+    from onnx_sparse.scoring.ray_start import started
+
+    with started(settings.workers), ShardedModel(path, cpus=0, threads=1, backend=settings.backend) as model:
+        yield model
 
 
 def _scored(

@@ -7,38 +7,23 @@ folders.
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, WorkerCrashedError
 
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.termination import termination_raised
 from onnx_sparse.scoring.local_engine import WORKER_ENDED, Outcome
 from onnx_sparse.scoring.places import Place
-from onnx_sparse.scoring.remote_engine import (
-    ATTEMPTS,
-    WORKER_ENVIRONMENT,
-    attempt,
-    environment,
-    gist,
-    score_on,
-    signals_kept,
-)
+from onnx_sparse.scoring.ray_start import started
+from onnx_sparse.scoring.remote_engine import ATTEMPTS, attempt, gist, score_on
 from onnx_sparse.scoring.score_file import Job
 
-#: Ray reports every use of it to its makers, and warns of coming changes, unless these say otherwise.
-_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-
-with environment(**_ENVIRONMENT):  # it reads them when it is imported, too
-    import ray
-    from ray.exceptions import GetTimeoutError, RayError, WorkerCrashedError
-
-#: Rows do not pass through Ray's store, so it may be as small as Ray allows: in bytes.
-_STORE = 80 << 20
 #: How long a count of rows is waited for, in seconds.
 _PATIENCE = 1.0
 
@@ -49,25 +34,8 @@ def score_all(
     """As `scoring.score_all`, in tasks of one CPU each."""
     if not jobs:
         return
-    with termination_raised(), environment(**_ENVIRONMENT), _started(workers):
+    with termination_raised(), started(workers):
         yield from score_on(_Ray(scorer), jobs, workers, tell)
-
-
-@contextlib.contextmanager
-def _started(workers: int) -> Iterator[None]:
-    cluster = os.environ.get("RAY_ADDRESS")
-    here = {"num_cpus": workers, "object_store_memory": _STORE, "include_dashboard": False}
-    options = {"log_to_driver": False, "logging_level": logging.CRITICAL} | ({} if cluster else here)
-    of_workers = {"env_vars": WORKER_ENVIRONMENT}
-    try:
-        with signals_kept():
-            ray.init(cluster or "local", runtime_env=of_workers, **options)
-    except (OSError, RuntimeError, ValueError) as error:  # ConnectionError among them
-        raise CommandError(f"Ray did not start: {gist(error)}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 class _Counts:

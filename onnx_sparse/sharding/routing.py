@@ -135,9 +135,12 @@ class Router:
         count = len(shards)
         if count == 1:
             return {shards[0]: ids}, np.arange(len(ids))
-        place = ids % count
+        if count & count - 1:
+            place, within = ids % count, ids // count
+        else:  # several times as fast
+            place, within = ids & count - 1, ids >> count.bit_length() - 1
         order = np.argsort(place.astype(np.uint8 if count <= 256 else np.int64), kind="stable")
-        within = ids[order] // count
+        within = within[order]
         ends = np.cumsum(np.bincount(place, minlength=count))
         parts = np.split(within, ends[:-1])
         found = {shard: part for shard, part in zip(shards, parts, strict=True) if len(part)}

@@ -70,6 +70,8 @@ class SplitModel:
         self._constants = self.manifest.constant_arrays()
         self._model_path = str(self.folder / WHOLE)  # where `onnx_sparse.features` asks about inputs
         self._graph = read_model(self._model_path).graph
+        self._known = {value.name: _numpy_type(value.type) for value in self.get_inputs()}
+        self._outputs = [value.name for value in self._graph.output]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As ONNX Runtime's.
@@ -78,7 +80,7 @@ class SplitModel:
             KernelError: The inputs violate an operator's semantics.
             CommandError: A shard does not answer.
         """
-        names = list(output_names or [value.name for value in self._graph.output])
+        names = list(output_names or self._outputs)
         feeds = {name: np.asarray(v) if isinstance(v, (list, int, float)) else v for name, v in input_feed.items()}
         self._check(feeds, names)
         values = {**self._constants, **feeds}
@@ -117,19 +119,14 @@ class SplitModel:
         raise TypeError("a model that is split cannot be pickled: open its folder where it is needed")
 
     def _check(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> None:
-        known = {value.name: value for value in self.get_inputs()}
-        if missing := [name for name in known if name not in feeds]:
-            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feeds)}).")
-        there = {value.name for value in self._graph.output}
-        if unknown := [name for name in outputs if name not in there]:
-            raise ValueError(f"the model has no output {unknown[0]!r}; it has {', '.join(there)}")
-        for name, value in feeds.items():
-            wanted = known.get(name)
-            dtype = getattr(value, "dtype", None)
-            if wanted is None or dtype is None or not wanted.type.startswith("tensor("):
-                continue
-            if dtype.kind not in "OUSV" and dtype != _dtype(wanted.type):
-                raise ValueError(f"input {name!r} is {dtype.name}; the model takes {wanted.type}")
+        if missing := self._known.keys() - feeds.keys():
+            raise ValueError(f"Required inputs ({sorted(missing)}) are missing from input feed ({list(feeds)}).")
+        if unknown := [name for name in outputs if name not in self._outputs]:
+            raise ValueError(f"the model has no output {unknown[0]!r}; it has {', '.join(self._outputs)}")
+        for name, wanted in self._known.items():
+            found = getattr(feeds[name], "dtype", wanted)
+            if wanted is not None and found != wanted and found.kind not in "OUSV":
+                raise ValueError(f"input {name!r} is {found.name}; the model takes {wanted.name}")
 
 
 def local_session(folder: FilePath, threads: int = 0, backend: Backend = "auto") -> SplitModel:
@@ -171,6 +168,11 @@ def opened(path: Path, threads: int, backend: Backend) -> InferenceSession:
         return InferenceSession(path, options, backend=backend)
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise CommandError(f"{path} does not load: {ort_message(error)}") from error
+
+
+def _numpy_type(kind: str) -> Any:
+    """The type of the arrays of an input; None for what is no tensor of numbers."""
+    return None if kind == "tensor(string)" or not kind.startswith("tensor(") else _dtype(kind)
 
 
 def _dtype(kind: str) -> Any:

@@ -19,6 +19,8 @@ from typing import Any
 import onnx
 import pytest
 
+import onnx_sparse
+
 pa = pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
@@ -52,9 +54,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def score(home: Path, engine: str, out: str, *arguments: str) -> subprocess.Popen[str]:
+def score(home: Path, engine: str, out: str, *arguments: str, model: str = "model.onnx") -> subprocess.Popen[str]:
     """A process that scores the files in small batches, so that there is time to disturb it."""
-    given = ["model.onnx", "in", "-o", out, "--keep", "uid", "--batch-rows", "20", "--workers", "2", "-q", *arguments]
+    given = [model, "in", "-o", out, "--keep", "uid", "--batch-rows", "20", "--workers", "2", "-q", *arguments]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "onnx_sparse", "score", *given, "--engine", engine],
         cwd=home,
@@ -194,6 +196,16 @@ def test_signals_leave_no_litter(home: Path, engine: str, number: signal.Signals
     assert status == 128 + number
     assert err in ("onnx-sparse: interrupted\n", "onnx-sparse: ended by SIGTERM\n")
     assert set(content(made)) <= set(content(home / "right"))
+
+
+def test_a_model_that_is_split(home: Path, engine: str) -> None:
+    """Ray's workers ask actors; Spark's have all shards, from the same folder."""
+    split, made = home / f"split-{engine}", home / f"{engine}-split"
+    onnx_sparse.shard(home / "model.onnx", split, shards=2, exact=True, at_least=1)
+    status, _, err = ended(score(home, engine, made.name, model=split.name))
+    assert (status, err) == (0, "")
+    scores = [{n: pq.read_table(path / n) for n in content(path)} for path in (made, home / "right")]
+    assert scores[0] == scores[1]
 
 
 def test_resuming_after_the_command_was_killed(home: Path, engine: str) -> None:

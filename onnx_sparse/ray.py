@@ -1,0 +1,480 @@
+"""Models whose tables are split over machines, on a Ray cluster: `pip install 'onnx_sparse[ray]'`.
+
+Ray places an actor for each shard, and starts a lost one again. Ids, rows and sums go to the actors over connections of
+their own, without Ray's store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hmac
+import os
+import re
+import secrets
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
+from onnx_sparse.errors import CommandError, one_line
+from onnx_sparse.scoring.ray_start import start
+from onnx_sparse.scoring.remote_engine import gist
+from onnx_sparse.settings import Backend, FilePath
+from onnx_sparse.sharding.manifest import Manifest, read_manifest
+from onnx_sparse.sharding.messages import receive, send
+from onnx_sparse.sharding.session import Request, Shard, SplitModel
+
+_NAMESPACE = "onnx_sparse"
+#: The versions of a model that an actor has open: that before an update, and that after it.
+_VERSIONS = 2
+#: How many of the last answers tell how long one takes, and how many there must be.
+_KNOWN, _FEW = 1000, 50
+#: How long an actor is waited for that has other replicas, and until the next try, in seconds.
+_OTHERS, _PAUSE = 0.05, 0.01
+_INT32 = np.iinfo(np.int32).max
+
+
+class _ShardActor:
+    """An actor: answers from the rows of a shard, of each version that is asked for."""
+
+    def __init__(self, number: int, folder: str, version: str, threads: int, backend: Backend, secret: str) -> None:
+        self._number, self._threads, self._backend, self._secret = number, threads, backend, secret
+        self._open: dict[str, Shard] = {}
+        self._lock = threading.Lock()
+        self.load(folder, version)
+        self._listener = socket.create_server(("", 0), backlog=128)
+        self._address = (ray.util.get_node_ip_address(), self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self._address
+
+    def process(self) -> int:
+        """The number of its process."""
+        return os.getpid()
+
+    def load(self, folder: str, version: str) -> bool:
+        """Open the shard of a version, beside the last one.
+
+        Raises:
+            CommandError: The folder has another version, or none.
+        """
+        return bool(self._shard(folder, version))
+
+    def _shard(self, folder: str, version: str) -> Shard:
+        if (there := self._open.get(version)) is not None:
+            return there
+        with self._lock:
+            if version not in self._open:
+                found = read_manifest(Path(folder)).version
+                if found != version:
+                    raise CommandError(f"{folder} has version {found[:8]}, not {version[:8]}")
+                self._open[version] = Shard(Path(folder), self._number, self._threads, self._backend)
+                for old in list(self._open)[:-_VERSIONS]:
+                    del self._open[old]
+            return self._open[version]
+
+    def _accept(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            said, _ = receive(connection)
+            if not hmac.compare_digest(str(said.get("secret")), self._secret) or said.get("shard") != self._number:
+                return  # it is none of ours, or the address is one that another actor has had
+            while True:
+                said, arrays = receive(connection)
+                try:
+                    answered = self._answer(said, arrays)
+                except Exception as error:  # of ONNX Runtime, which have no common base class
+                    send(connection, {"error": one_line(error)}, {})
+                else:
+                    send(connection, {"version": said["version"]}, answered)
+
+    def _answer(self, said: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+        if said["shard"] != self._number:  # an address that another actor has had
+            raise CommandError(f"this is shard {self._number}, not {said['shard']}")
+        shard = self._shard(said["folder"], said["version"])
+        wide = {n: a.astype(np.int64) if a.dtype == np.int32 else a for n, a in arrays.items()}
+        return shard.answer(wide, said["outputs"])
+
+
+class _Link:
+    """Connections to one actor: each is used by one call at a time."""
+
+    def __init__(self, actor: Any, hello: Mapping[str, Any]) -> None:
+        self.actor, self._hello = actor, hello
+        self._idle: deque[socket.socket] = deque()
+        self._address: tuple[str, int] | None = None
+        self._asked: Any = None
+
+    def taken(self, seconds: float) -> socket.socket:
+        """A connection; Ray is asked where the actor is, and answers when it has been started again.
+
+        Raises:
+            OSError, RayError: There is none.
+        """
+        with contextlib.suppress(IndexError):
+            return self._idle.pop()
+        address = self._address
+        if address is None:
+            self._asked = asked = self._asked or self.actor.address.remote()
+            try:
+                address = ray.get(asked, timeout=seconds)
+            except GetTimeoutError:  # it is being started; the next try waits for the same answer
+                raise
+            except RayError:
+                self._asked = None
+                raise
+            self._address, self._asked = address, None
+        try:
+            made = socket.create_connection(address, timeout=seconds)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            send(made, self._hello, {})
+        except OSError:
+            self._address = None
+            raise
+        return made
+
+    def put_back(self, connection: socket.socket) -> None:
+        """Leave a connection to the next call."""
+        self._idle.append(connection)
+
+    def drop(self, connection: socket.socket) -> None:
+        """A connection is broken: the others may be, too, and the actor may be elsewhere."""
+        connection.close()
+        self._address = None
+        while self._idle:
+            self._idle.pop().close()
+
+
+class ShardedModel(SplitModel):
+    """A model that `onnx_sparse.shard` has split, on a Ray cluster; it is called as an `InferenceSession` is.
+
+        with onnx_sparse.ray.ShardedModel("split") as model:
+            scores = model.run(None, feeds)
+
+    A lost actor is started again, and its calls are made again. A shard that does not answer in time is an error that
+    names it. It can be called by several threads, and be pickled for other processes of the cluster, which then use the
+    same actors. Ray is started, or joined as RAY_ADDRESS says, unless it runs already.
+
+    Args:
+        folder: The folder, under the same path on each machine.
+        replicas: The actors of each shard. Calls are divided among them.
+        name: What the actors are named by; who gives the same name uses the same actors.
+        detached: Whether the actors go on when this process ends; they need a name.
+        timeout: The seconds in which shards must answer.
+        ask_again_after: With several replicas: asks another one, too, where a shard takes longer than this percentage
+            of the last answers, such as 99.
+        cpus: The CPUs that an actor takes in Ray's accounts; their number is also that of its threads, at least one.
+        placement: How Ray places the actors: `SPREAD` over the machines, or `DEFAULT`.
+        threads: The threads of the sessions that compute ids and merge.
+        backend: As in `onnx_sparse.InferenceSession`.
+
+    Raises:
+        CommandError: There is no such folder, Ray does not start, or a shard does not.
+    """
+
+    def __init__(
+        self,
+        folder: FilePath,
+        *,
+        replicas: int = 1,
+        name: str | None = None,
+        detached: bool = False,
+        timeout: float = 60,
+        ask_again_after: float | None = None,
+        cpus: float = 1,
+        placement: str = "SPREAD",
+        threads: int = 0,
+        backend: Backend = "auto",
+    ) -> None:
+        if detached and name is None:
+            raise ValueError("detached actors need a name")
+        if replicas < 1:
+            raise ValueError(f"replicas = {replicas} is not positive")
+        path = str(Path(folder).absolute())
+        name = name or secrets.token_hex(8)
+        self._options: dict[str, Any] = {
+            "replicas": replicas,
+            "name": name,
+            "timeout": timeout,
+            "ask_again_after": ask_again_after,
+            "cpus": cpus,
+            "placement": placement,
+            "threads": threads,
+            "backend": backend,
+        }
+        self._detached = detached
+        self._timeout, self._again = timeout, ask_again_after
+        self._turn = 0
+        self._seconds: deque[float] = deque(maxlen=_KNOWN)
+        self._updating = threading.Lock()
+        manifest = read_manifest(Path(path))
+        self._join(manifest, path)
+        super().__init__(path, functools.partial(self._asked, path, manifest), threads, backend)
+        self._current: SplitModel = self
+
+    def _join(self, manifest: Manifest, folder: str) -> None:
+        """Start the actors, or find those of the name."""
+        if not ray.is_initialized():
+            start()
+        options, name = self._options, self._options["name"]
+        made = ray.remote(_ShardActor)
+        sizes = {f"shard-{n}": 0 for n in range(manifest.shards)}
+        for file in manifest.files:
+            if (part := file.name.partition("/")[0]) in sizes:
+                sizes[part] += file.bytes
+        self._links: list[list[_Link]] = []
+        kept = {"namespace": _NAMESPACE, "lifetime": "detached" if self._detached else None, "get_if_exists": True}
+        value = ray.remote(_Value).options(name=f"{name}/secret", num_cpus=0, max_restarts=-1, **kept)
+        self._held = value.remote(secrets.token_hex(16))
+        secret = ray.get(self._held.value.remote(), timeout=self._timeout)
+        for number in range(manifest.shards):
+            actors = [
+                made.options(
+                    name=f"{name}/{number}/{replica}",
+                    num_cpus=options["cpus"],
+                    memory=sizes[f"shard-{number}"],
+                    max_restarts=-1,
+                    max_task_retries=-1,
+                    max_concurrency=2,
+                    scheduling_strategy=options["placement"],
+                    **kept,
+                ).remote(number, folder, manifest.version, max(1, int(options["cpus"])), options["backend"], secret)
+                for replica in range(options["replicas"])
+            ]
+            self._links.append([_Link(actor, {"secret": secret, "shard": number}) for actor in actors])
+        for number, links in enumerate(self._links):
+            for link in links:
+                self._ray(number, manifest, folder, link.actor.address.remote())
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
+        """As ONNX Runtime's; one call is of one version of the tables.
+
+        Raises:
+            KernelError: The inputs violate an operator's semantics.
+            CommandError: A shard does not answer; the message names it.
+        """
+        current = self._current
+        return SplitModel.run(current, output_names, input_feed, run_options)
+
+    async def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> Any:
+        """As `run`, for `await`: the shards are waited for in another thread."""
+        return await asyncio.to_thread(self.run, output_names, input_feed)
+
+    def update(self, folder: FilePath) -> None:
+        """Go over to other tables: another folder of the same model, split into as many shards.
+
+        The shards open it one after the other, beside the tables that they have. From then on calls are of the new
+        version; calls that have begun are of the old one.
+
+        Raises:
+            CommandError: There is no such folder, it has another number of shards, or a shard cannot open it. Then
+                calls stay with the old version.
+        """
+        path = str(Path(folder).absolute())
+        with self._updating:
+            manifest = read_manifest(Path(path))
+            if manifest.shards != self.manifest.shards:
+                raise CommandError(f"{path} has {manifest.shards} shards; {self.folder} has {self.manifest.shards}")
+            ask = functools.partial(self._asked, path, manifest)
+            made = SplitModel(path, ask, self._options["threads"], self._options["backend"])
+            for number, links in enumerate(self._links):
+                for link in links:
+                    self._ray(number, manifest, path, link.actor.load.remote(path, manifest.version))
+            self._current = made
+
+    @property
+    def version(self) -> str:
+        """What tells the tables that new calls are answered from."""
+        return self._current.manifest.version
+
+    def close(self) -> None:
+        """End the actors; those of a name that other processes use, too."""
+        for actor in [*(link.actor for links in self._links for link in links), self._held]:
+            with contextlib.suppress(RayError, ValueError):
+                ray.kill(actor)
+
+    def __enter__(self) -> ShardedModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return _joined, (str(self._current.folder), self._options)
+
+    def _asked(
+        self, folder: str, manifest: Manifest, requests: Mapping[int, Request]
+    ) -> Mapping[int, Mapping[str, Any]]:
+        """Ask shards at once, each until it has answered."""
+        call = _Call(self, folder, manifest, requests)
+        try:
+            return call.answers()
+        finally:
+            call.end()
+
+    def _ray(self, number: int, manifest: Manifest, folder: str, asked: Any) -> Any:
+        """What an actor answers to a call of Ray.
+
+        Raises:
+            CommandError: It does not.
+        """
+        try:
+            return ray.get(asked, timeout=self._timeout)
+        except GetTimeoutError:
+            reason = f"it has not started within {self._timeout:g} s (has a machine room for it?)"
+        except RayError as error:
+            reason = ray_reason(error)
+        raise CommandError(shard_error(number, manifest, folder, reason))
+
+
+class _Value:
+    """An actor that keeps what all who use a model's actors must know."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def value(self) -> str:
+        return self._value
+
+
+def _joined(folder: str, options: dict[str, Any]) -> ShardedModel:
+    return ShardedModel(folder, **options)
+
+
+def shard_error(number: int, manifest: Manifest, folder: str, reason: str) -> str:
+    """The error about a shard that is missing."""
+    tables = [table for table in manifest.tables if number in table.shards]
+    rows = ", ".join(
+        f"{t.name} (rows i mod {len(t.shards)} = {t.shards.index(number)})" if len(t.shards) > 1 else t.name
+        for t in tables[:3]
+    )
+    more = f" and {len(tables) - 3} more tables" if len(tables) > 3 else ""
+    return f"shard {number} of {folder}, with {rows}{more}, does not answer: {reason}"
+
+
+class _Call:
+    """One call of shards: what is asked, of whom, and what has come."""
+
+    def __init__(self, model: ShardedModel, folder: str, manifest: Manifest, requests: Mapping[int, Request]) -> None:
+        self._model, self._folder, self._manifest, self._requests = model, folder, manifest, requests
+        self._begun = time.monotonic()
+        self._deadline = self._begun + model._timeout
+        self._late = f"nothing has come within {model._timeout:g} s"
+        self._waiting: dict[int, tuple[int, _Link, socket.socket]] = {}
+        self._poll = select.poll()
+        self._found: dict[int, Mapping[str, Any]] = {}
+        model._turn += 1
+
+    def answers(self) -> Mapping[int, Mapping[str, Any]]:
+        """The answers of all."""
+        for number in self._requests:
+            self._ask(number, 0)
+        again = self._percentile()
+        while len(self._found) < len(self._requests):
+            now = time.monotonic()
+            until = self._deadline if again is None else min(self._deadline, self._begun + again)
+            events = self._poll.poll(max(0, until - now) * 1000)
+            for descriptor, _ in events:
+                if descriptor in self._waiting:  # else another replica was faster
+                    self._take(descriptor)
+            if not events and again is not None and time.monotonic() < self._deadline:
+                again = None
+                for number in self._requests.keys() - self._found.keys():
+                    with contextlib.suppress(CommandError):
+                        self._ask(number, 1)
+            elif not events and time.monotonic() >= self._deadline:
+                late = min(self._requests.keys() - self._found.keys())
+                raise self._error(late, self._late)
+        self._model._seconds.append(time.monotonic() - self._begun)
+        return self._found
+
+    def end(self) -> None:
+        """Close the connections on which an answer may still come."""
+        for _, _, connection in self._waiting.values():
+            connection.close()
+
+    def _percentile(self) -> float | None:
+        """After how many seconds shards are asked again."""
+        seconds, wanted = self._model._seconds, self._model._again
+        if wanted is None or len(self._model._links[0]) < 2 or len(seconds) < _FEW:
+            return None
+        return float(np.percentile(list(seconds), wanted))
+
+    def _ask(self, number: int, place: int) -> None:
+        """Send a shard its request, until that has succeeded with one of its replicas."""
+        inputs, outputs = self._requests[number]
+        said = {"folder": self._folder, "version": self._manifest.version, "shard": number, "outputs": outputs}
+        narrow = {n: _narrow(array) for n, array in inputs.items()}
+        links, died = self._model._links[number], 0
+        while True:
+            link = links[(self._model._turn + place) % len(links)]
+            place += 1
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise self._error(number, self._late)
+            connection: socket.socket | None = None
+            try:
+                connection = link.taken(left if len(links) == 1 else min(left, _OTHERS))
+                connection.settimeout(left)
+                send(connection, said, narrow)
+            except OSError:  # also that Ray has not started it again in time
+                if connection is not None:
+                    link.drop(connection)
+                time.sleep(_PAUSE)
+            except RayError as error:
+                died += 1
+                if died == len(links):
+                    raise self._error(number, ray_reason(error)) from error
+            else:
+                self._waiting[connection.fileno()] = (number, link, connection)
+                self._poll.register(connection, select.POLLIN)
+                return
+
+    def _take(self, descriptor: int) -> None:
+        number, link, connection = self._waiting.pop(descriptor)
+        self._poll.unregister(descriptor)
+        try:
+            connection.settimeout(max(0.01, self._deadline - time.monotonic()))
+            said, arrays = receive(connection)
+        except OSError:  # the actor has ended; Ray starts it again
+            link.drop(connection)
+            if number not in self._found and all(number != other for other, _, _ in self._waiting.values()):
+                self._ask(number, 1)
+            return
+        link.put_back(connection)
+        if "error" in said:
+            raise self._error(number, str(said["error"]))
+        if said.get("version") != self._manifest.version:
+            raise self._error(number, f"it has answered of version {said.get('version')}")
+        self._found.setdefault(number, arrays)
+
+    def _error(self, number: int, reason: str) -> CommandError:
+        return CommandError(shard_error(number, self._manifest, self._folder, reason))
+
+
+def ray_reason(error: RayError) -> str:
+    """Why an actor does not answer: what it has raised, or the line of Ray's that says what happened."""
+    raised = re.findall(r"errors\.\w*Error: (.*)", str(error))
+    return str(raised[-1]) if raised else gist(error)
+
+
+def _narrow(array: Any) -> Any:
+    """Ids and numbers of bags in 4 bytes, where they fit: shards have no negative ones."""
+    return array.astype(np.int32) if array.dtype == np.int64 and array.max(initial=0) <= _INT32 else array
