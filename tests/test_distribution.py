@@ -81,7 +81,14 @@ def test_the_wheel_holds_the_modules_and_no_sources_of_the_library(wheel: zipfil
     assert {name for name in names if name.endswith(".py")} == modules
     others = {Path(name).name for name in names if not name.endswith(".py")}
     assert others == {
-        *{"py.typed", "demo_answers.json", "operators.txt", "kernel_limits.txt", "unicode_classes.txt"},
+        *{
+            "attributes.txt",
+            "py.typed",
+            "demo_answers.json",
+            "operators.txt",
+            "kernel_limits.txt",
+            "unicode_classes.txt",
+        },
         *{"saved_model.pb", "variables.index", "variables.data-00000-of-00001"},
         *{"report.css", "report.js", "dagre.min.js", "dagre.LICENSE"},
         *{"METADATA", "WHEEL", "RECORD", "LICENSE", "entry_points.txt"},

@@ -28,6 +28,7 @@ from onnx_sparse.converters.rewriting.graph import constants_of
 from onnx_sparse.converters.rewriting.well_formed import is_well_formed
 from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.models.graphs import array_of, attribute, subgraphs
+from onnx_sparse.models.key_lookups import LOOKUPS
 from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
@@ -210,6 +211,8 @@ class _Follower:
 
     def _results_of_domain(self, node: NodeProto) -> Sequence[Interval | None]:
         """The ranges that an operator's declaration tells."""
+        if node.op_type in LOOKUPS:
+            return [PLACE | Interval(-1, -1, PLACE.counted)]
         op = OPS[node.op_type]
         given = dict(zip((declared.name for declared in op.inputs), node.input, strict=False))
         results: list[Interval | None] = []

@@ -12,6 +12,9 @@ from onnx_sparse.converters.openvino.ir import Layer, Network, Port
 #: Layers of version `experimental` or `extension`, which OpenVINO reads as those of opset6.
 _EXPERIMENTAL = ("GRUCell", "RNNCell", "Proposal")
 
+#: Operators whose second result are indices.
+_WITH_INDICES = ("AdaptiveMaxPool", "MaxPool", "TopK")
+
 #: The element types that OpenVINO gives the outputs of a model of version 10.
 _OUTPUT_TYPES = {
     **dict.fromkeys(("f64", "bf16", "boolean", "i16", "i8", "u16", "u8"), "f32"),
@@ -30,7 +33,18 @@ def in_todays_form(network: Network) -> Network:
 
 def _respelled(network: Network) -> Network:
     """The layers under the names of their operators: OpenVINO compares these without case."""
-    return _changed(network, lambda layer: replace(layer, type=_spelling(layer.type), version=_version(layer)))
+    return _changed(
+        network, lambda layer: _with_indices(replace(layer, type=_spelling(layer.type), version=_version(layer)))
+    )
+
+
+def _with_indices(layer: Layer) -> Layer:
+    """A layer whose indices have the type that its attribute says; Model Optimizer wrote that of the values on both."""
+    kind = layer.data.get("index_element_type")
+    if layer.type not in _WITH_INDICES or len(layer.outputs) != 2 or kind is None:
+        return layer
+    values, indices = layer.outputs
+    return replace(layer, outputs=(values, replace(indices, precision=kind)))
 
 
 def _changed(network: Network, change: Callable[[Layer], Layer]) -> Network:

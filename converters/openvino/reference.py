@@ -29,6 +29,8 @@ from onnx_sparse.schemas.states import states_of
 #: Without these, OpenVINO chooses another precision for speed, and rounds what is multiplied by compressed weights, and
 #: the caches of decoders, to 8 bits.
 _EXACT = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0", "KV_CACHE_PRECISION": "f32"}
+#: An internal setting, without which layers between FakeQuantize are computed in 8 bits.
+_WITHOUT_INTEGERS = {"LP_TRANSFORMS_MODE": "NO"}
 #: The same for ONNX Runtime, which would otherwise multiply compressed weights in 8 bits.
 _IN_FLOAT32 = {"session.qdq_matmulnbits_accuracy_level": "1"}
 
@@ -135,7 +137,11 @@ def _compiled(
     openvino = require("openvino", "openvino")
     core = openvino.Core()
     model = core.read_model(source)
-    request = core.compile_model(model, "CPU", _EXACT).create_infer_request()
+    try:
+        compiled = core.compile_model(model, "CPU", {**_EXACT, **_WITHOUT_INTEGERS})
+    except RuntimeError:  # it may have gone
+        compiled = core.compile_model(model, "CPU", _EXACT)
+    request = compiled.create_infer_request()
     # OpenVINO's arrays of strings have another type for each length, and none if there are no strings. It hands out
     # bfloat16 as float16 of the same bits.
     dtypes = [np.dtype(object) if text else None for text in is_text]

@@ -10,9 +10,10 @@ from onnx import ModelProto, NodeProto, TensorProto
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
 from onnx_sparse.converters.rewriting.graph import Graph
-from onnx_sparse.converters.rewriting.keyed_lookups import LOOKUPS, least_found
+from onnx_sparse.converters.rewriting.keyed_lookups import least_found
 from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.models.graphs import attribute
+from onnx_sparse.models.key_lookups import LOOKUPS
 from onnx_sparse.schemas.declaration import INDEX
 
 _LIMITS: dict[int, int] = {TensorProto.INT32: np.iinfo(np.int32).min, TensorProto.INT64: np.iinfo(np.int64).min}

@@ -7,9 +7,7 @@ from onnx import NodeProto
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
-
-#: The operators that look up keys, and which of their inputs has these.
-LOOKUPS = {"LabelEncoder": 0, "FindKeys": 2, "FindStrings": 3}
+from onnx_sparse.models.key_lookups import LOOKUPS
 
 #: What is computed of one element each, with constants of one element.
 _ELEMENTWISE = ("Add", "Sub", "Less", "Where", "Cast", *LOOKUPS)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto
 
 from onnx_sparse.converters.verification.dataflow import Dataflow, Origin
 from onnx_sparse.converters.verification.encoded_texts import encoded_texts
 from onnx_sparse.converters.windows import least_sizes
-from onnx_sparse.models.graphs import array_of, attributes
+from onnx_sparse.models.graphs import attributes
+from onnx_sparse.models.key_lookups import LOOKUPS, some_keys
 from onnx_sparse.schemas import DOMAIN, OPS, embedding, embedding_bag, quantized_embedding, segment, unsorted_segment
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"])
@@ -89,7 +90,7 @@ def find_constraints(model: ModelProto) -> Constraints:
             _ascending(flow, found, node)
         if node.op_type in _COMPARISONS and len(node.input) == 2:
             _compared(flow, found, node)
-        elif node.op_type == "LabelEncoder":
+        elif node.op_type in LOOKUPS:
             _looked_up(flow, found, node)
         elif node.op_type in ("Gather", "GatherElements"):
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
@@ -175,23 +176,9 @@ def _compared(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
 
 
 def _looked_up(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
-    strings: list[str] = []
-    integers: list[int] = []
-    for attribute in node.attribute:
-        if attribute.name == "keys_strings":
-            strings = [_text(word) for word in (*attribute.strings[:_MOST_KEYS], *attribute.strings[-1:])]
-        elif attribute.name == "keys_int64s":
-            integers = [*attribute.ints[:_MOST_KEYS], *attribute.ints[-1:]]
-        elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
-            every = array_of(attribute.t).ravel().tolist()
-            some = [*every[:_MOST_KEYS], *every[-1:]]
-            if attribute.t.data_type == TensorProto.STRING:
-                strings = [_text(key) for key in some]
-            else:
-                integers = [int(key) for key in some if float(key).is_integer()]
-    for origin in flow.origins(node.input[0]):
-        if keys := [*strings, *integers]:
-            _add(found.keys.setdefault(origin, []), keys)
+    keys = some_keys(node, flow.tensors, _MOST_KEYS)
+    for origin in flow.origins(node.input[LOOKUPS[node.op_type]]) if keys else ():
+        _add(found.keys.setdefault(origin, []), keys)
 
 
 def _bound(flow: Dataflow, found: Constraints, ids: str, rows: int | None) -> None:

@@ -103,7 +103,7 @@ class Dataflow:
             self._producers |= {name: (node, place) for place, name in enumerate(node.output) if name}
             for name in {*node.input}:
                 self._readers[name].append(node)
-        self._tensors = {tensor.name: tensor for graph in graphs(model.graph) for tensor in graph.initializer}
+        self.tensors = {tensor.name: tensor for graph in graphs(model.graph) for tensor in graph.initializer}
         self._origins: dict[str, dict[Origin, set[int]]] = {}
         self.shapes = {
             value.name: [
@@ -111,7 +111,7 @@ class Dataflow:
             ]
             for graph in graphs(model.graph)
             for value in (*graph.input, *graph.value_info)
-        } | {name: list(tensor.dims) for name, tensor in self._tensors.items()}
+        } | {name: list(tensor.dims) for name, tensor in self.tensors.items()}
 
     def producer(self, name: str) -> NodeProto | None:
         """The node that makes a tensor."""
@@ -123,7 +123,7 @@ class Dataflow:
 
     def constant(self, name: str) -> Array | None:
         """A constant of a few elements; None if the tensor is none."""
-        tensor = self._tensors.get(name)
+        tensor = self.tensors.get(name)
         node = self.producer(name)
         if node is not None and node.op_type == "Constant":
             tensor = next((a.t for a in node.attribute if a.name == "value"), None)

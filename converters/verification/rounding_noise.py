@@ -22,11 +22,16 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], Sequence[Array]]
 
-#: How often inputs, and weights, are moved; and how many times as far as an output then moves it may differ.
-_MOVES, _WEIGHT_MOVES, _TIMES = 4, 2, 4
+#: How often inputs, and weights, are moved, and the weights of a model that rounds to steps; and how many times as far
+#: as an output then moves it may differ.
+_MOVES, _WEIGHT_MOVES, _WEIGHT_MOVES_OF_STEPS, _TIMES = 4, 2, 8, 4
 
-#: No more of an output's magnitude is noise: a step, as of a comparison, is none.
-_MOST = 1e-2
+#: No more of an output's magnitude is noise: a step, as of a comparison, is none. Those of a model that rounds to
+#: steps, as a quantized one does, are: a number near the middle between two of them may become either.
+_MOST, _MOST_OF_STEPS = 1e-2, 5e-2
+
+#: Operators that round to steps.
+_ROUNDING = frozenset({"Round", "QuantizeLinear", "DynamicQuantizeLinear"})
 
 #: The units in the last place of numbers in [1, 2), by the least exact type that a model computes with.
 _UNITS = {"float64": 2.0**-23, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -44,6 +49,7 @@ class RoundingNoise:
         with_other_weights: Returns what runs the model with moved weights; called when it is first needed.
         kept: Numbers at which answers change: inputs that are equal to one are not moved.
         computed: The half-float types that the model computes with.
+        has_steps: Whether the model rounds to steps.
     """
 
     def __init__(
@@ -54,9 +60,11 @@ class RoundingNoise:
         *,
         kept: Collection[float] = (),
         computed: Collection[str] = (),
+        has_steps: bool = False,
     ) -> None:
         self.source, self.model, self._with_other_weights = source, model, with_other_weights
         self.computed = computed
+        self.most = _MOST_OF_STEPS if has_steps else _MOST
         self.kept = np.array(sorted({*kept}), np.float64)
 
     def of(
@@ -86,7 +94,7 @@ class RoundingNoise:
         floors = []
         for value, magnitude, source, model in zip(want, magnitudes, of_source, of_model, strict=True):
             absolute = self._tenth(value, max(1.0, largest, float(np.max(magnitude, initial=0))))
-            part = np.broadcast_to(_MOST * magnitude if is_float(value) else 0.0, value.shape)
+            part = np.broadcast_to(self.most * magnitude if is_float(value) else 0.0, value.shape)
             # A wrong model may move as it likes, its source may not.
             limits = (source, np.maximum(part, absolute)), (model, np.where(part > 0, part, absolute))
             floors.append(np.maximum(*(_limited(spread, most) for spread, most in limits)))
@@ -144,19 +152,42 @@ def moved(value: Array, unit: float, rng: np.random.Generator, kept: Array | Non
     return np.asarray((wide * factor).astype(value.dtype))
 
 
+def rounds_to_steps(model: ModelProto) -> bool:
+    """Whether a model rounds numbers, as a quantized one does."""
+    return any(node.op_type in _ROUNDING for graph in graphs(model.graph) for node in graph.node)
+
+
 def with_moved_weights(model: ModelProto, computed: Collection[str] = ()) -> list[ModelProto]:
-    """The model with its weights moved by a unit in the last place; none if it has no weights, or too large ones."""
+    """The model with its weights moved by a unit in the last place; none if it has no weights, or too large ones.
+
+    Weights that are stored in fewer bits and cast are moved as floats.
+    """
     unit = max(_UNITS[name] for name in ("float32", *computed))
     found = []
-    for seed in range(_WEIGHT_MOVES if whole_size(model) < _MOST_BYTES else 0):
+    widened = _widened(model)
+    moves = _WEIGHT_MOVES_OF_STEPS if rounds_to_steps(model) else _WEIGHT_MOVES
+    for seed in range(moves if whole_size(model) < _MOST_BYTES else 0):
         other = ModelProto()
         other.CopyFrom(model)
         rng = np.random.default_rng(seed)
         tensors = [tensor for graph in graphs(other.graph) for tensor in graph.initializer if _has_floats(tensor)]
         for tensor in tensors:
-            tensor.CopyFrom(numpy_helper.from_array(moved(array_of(tensor), unit, rng), tensor.name))
+            value = array_of(tensor)
+            if tensor.name in widened:
+                value = value.astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(moved(value, unit, rng), tensor.name))
         found += [other] if tensors else []
     return found
+
+
+def _widened(model: ModelProto) -> set[str]:
+    """The values that are read by nothing but casts to float32; of names that subgraphs have, too, none is certain."""
+    casts, others = set[str](), {value.name for value in model.graph.output}
+    for graph in graphs(model.graph):
+        for node in graph.node:
+            to = next((a.i for a in node.attribute if node.op_type == "Cast" and a.name == "to"), None)
+            (casts if to == TensorProto.FLOAT and not node.domain else others).update(node.input)
+    return casts - others
 
 
 def _has_floats(tensor: TensorProto) -> bool:

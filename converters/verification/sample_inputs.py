@@ -21,6 +21,7 @@ from onnx_sparse.converters.verification.example_messages import Messages, Parti
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout
 from onnx_sparse.converters.verification.values import HASHED, Values
 from onnx_sparse.models.graphs import graphs
+from onnx_sparse.models.key_lookups import LOOKUPS, some_keys
 from onnx_sparse.rows.input_roles import FEWEST_SEGMENTS, TABLE_ROWS, Roles, find_roles
 from onnx_sparse.schemas import hashing
 from onnx_sparse.schemas.declaration import numpy_dtype
@@ -496,5 +497,6 @@ def _words(model: ModelProto) -> list[str]:
     """Words for a model's text: also those for which a hash function has branches of its own, if there is one."""
     nodes = [node for graph in graphs(model.graph) for node in graph.node]
     hashed = HASHED if any(node.op_type in hashing.FAMILY.names for node in nodes) else ()
-    keys = (word for node in nodes if node.op_type == "LabelEncoder" for a in node.attribute for word in a.strings[:20])
-    return [*hashed, *dict.fromkeys(key.decode("utf-8", "surrogateescape") for key in keys), "a", "b", "ab", ""]
+    constants = {tensor.name: tensor for graph in graphs(model.graph) for tensor in graph.initializer}
+    keys = (key for node in nodes if node.op_type in LOOKUPS for key in some_keys(node, constants, 20))
+    return [*hashed, *dict.fromkeys(key for key in keys if isinstance(key, str)), "a", "b", "ab", ""]

@@ -9,6 +9,7 @@ from onnx import FunctionProto, ModelProto, NodeProto
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
 from onnx_sparse.models.graphs import all_nodes, graphs, names_of
 from onnx_sparse.models.inlining import without_calls_of_functions
+from onnx_sparse.models.key_lookups import use_dictionaries
 from onnx_sparse.models.large_models import around_large_tensors
 from onnx_sparse.models.onnx_tools import as_value_errors, inline_functions, with_inferred_types
 from onnx_sparse.models.opsets import default_opset, in_body_opset
@@ -42,6 +43,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
             element types are illegal or cannot be inferred; onnx cannot raise the model's opset.
     """
     result = without_calls_of_functions(model)
+    use_dictionaries(result, ["FindStrings"])
     if not any(node.domain == DOMAIN for node in all_nodes(result.graph.node)):
         return result
     result = with_inferred_types(in_body_opset(result))
@@ -94,6 +96,7 @@ def lower(model: ModelProto, *, opset: int | None = None) -> ModelProto:
         ValueError: As `embed_functions`; or onnx cannot convert the model to the opset.
     """
     result = without_calls_of_functions(model)
+    use_dictionaries(result, ["FindKeys", "FindStrings"])
     if opset is not None or any(node.domain == DOMAIN for node in all_nodes(result.graph.node)):
         result = _inlined(with_inferred_types(in_body_opset(result, opset)))
     imports = [i for i in result.opset_import if i.domain != DOMAIN]

@@ -14,6 +14,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.models.graphs import array_of, graphs
+from onnx_sparse.models.key_lookups import LOOKUPS, some_keys
 from onnx_sparse.rows.tf_examples import ParsedFeature, merged
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import shape_items
@@ -144,8 +145,12 @@ def find_roles(model: ModelProto) -> Roles:
             if len(known) == len(columns):
                 features = tuple(ParsedFeature(*feature) for feature in zip(*known, strict=True))
                 roles.examples[names[0]] = merged(roles.examples.get(names[0], ()), features)
-        elif node.op_type == "LabelEncoder" and names[0] is not None:
-            _add_keys(roles, names[0], node)
+        elif node.op_type in LOOKUPS and (queries := names[LOOKUPS[node.op_type]]) is not None:
+            keys = some_keys(node, trace.tensors, _MOST_KEYS)
+            if texts := [key for key in keys if isinstance(key, str)]:
+                roles.words.setdefault(queries, []).extend(texts)
+            if integers := [key for key in keys if isinstance(key, int)]:
+                roles.keys[queries] = integers
         elif node.op_type in ("Cast", "StringToNumber") and trace.holds_text(names[0]):
             roles.numeric |= _known(names[0])
         elif node.op_type == "ScatterElements" and node.output[0] in counted:
@@ -199,7 +204,7 @@ class _Trace:
             for tensor in inner.initializer
             if not tensor.dims and tensor.data_type in (TensorProto.INT32, TensorProto.INT64)
         }
-        self._arrays = {tensor.name: tensor for inner in graphs(graph) for tensor in inner.initializer}
+        self.tensors = {tensor.name: tensor for inner in graphs(graph) for tensor in inner.initializer}
         for value in (*graph.input, *graph.value_info):
             dims = value.type.tensor_type.shape.dim
             sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
@@ -279,7 +284,7 @@ class _Trace:
         if maker is not None:
             return maker.op_type == "Range" and self.constant(maker.input[0]) == 0
         if name not in self._places:
-            tensor = self._arrays.get(name)
+            tensor = self.tensors.get(name)
             self._places[name] = (
                 tensor is not None
                 and len(tensor.dims) == 1
@@ -319,7 +324,7 @@ class _Trace:
 
     def array(self, name: str) -> list[Any] | None:
         """The elements of an initializer, strings as bytes; None if it is not an initializer."""
-        tensor = self._arrays.get(name)
+        tensor = self.tensors.get(name)
         if tensor is None:
             return None
         if tensor.data_type == TensorProto.STRING:
@@ -380,21 +385,6 @@ def _numbers_of_kept(nodes: list[NodeProto]) -> set[str]:
     sums = {name for name, node in made.items() if node.op_type == "CumSum" and node.input[0] in made}
     of_masks = {name for name in sums if made[made[name].input[0]].input[0] in masks}
     return {node.output[0] for node in nodes if node.op_type == "Concat" and not of_masks.isdisjoint(node.input)}
-
-
-def _add_keys(roles: Roles, name: str, node: NodeProto) -> None:
-    """Add some of the keys of a dictionary in which an input is looked up."""
-    for attribute in node.attribute:
-        keys: list[Any] = []
-        if attribute.name in ("keys_int64s", "keys_strings"):
-            keys = [*attribute.ints[:_MOST_KEYS], *attribute.strings[:_MOST_KEYS]]
-        elif attribute.name == "keys_tensor" and np.prod(attribute.t.dims) <= 1 << 16:
-            keys = array_of(attribute.t).ravel()[:_MOST_KEYS].tolist()
-        if keys and isinstance(keys[0], int):
-            roles.keys[name] = keys
-        elif keys and isinstance(keys[0], str | bytes):
-            texts = [key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key for key in keys]
-            roles.words.setdefault(name, []).extend(texts)
 
 
 def _known(*names: str | None) -> set[str]:

@@ -62,7 +62,7 @@ def test_recorded_models(name, tmp_path, run):
                 np.testing.assert_array_equal(found[output], expected)
     # One pass over the ids, in one table, whatever the number of shards.
     made = ops(model)
-    assert (made["LabelEncoder"], made["Unique"], made["Compress"] > 3) == (1, 0, False)
+    assert (made["FindKeys"] + made["FindStrings"], made["Unique"], made["Compress"] > 3) == (1, 0, False)
 
 
 def test_bags_are_one_lookup(tmp_path):
@@ -84,7 +84,7 @@ def test_keys_in_other_shards_than_those_they_are_looked_up_in(tmp_path, run):
     for k, keys in ((1, one), (2, other)):
         keys.tofile(files[f"{k}of4keys"])
     model = convert(source)
-    assert ops(model)["LabelEncoder"] == 4
+    assert ops(model)["FindKeys"] == 4
     moved = np.array([[one[0], other[0], 12345]])
     found = run(model, ids=moved)["answer"]
     np.testing.assert_array_equal(found[0, 0], found[0, 2])  # the row of keys that are absent
@@ -137,3 +137,87 @@ def test_tables_in_redis_are_refused(tmp_path):
     file.write_bytes(saved.SerializeToString())
     with pytest.raises(ConversionError, match="in a Redis server; save them with save_to_file_system"):
         convert(source)
+
+
+class TestDeepRec:
+    """Graphs written after DeepRec's documents and the declarations of its operators, with a checkpoint beside."""
+
+    KEYS = np.array([-(2**63), 5, 2**62, 0], np.int64)
+    ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
+    ASKED = np.array([5, 6, 2**62, 0, 1, -(2**63)], np.int64)
+
+    @pytest.fixture
+    def saved(self, tmp_path):
+        """`saved(first_rows, **attributes)` saves a model that gathers rows."""
+        tf = pytest.importorskip("tensorflow")
+
+        def save(first, *, default=None, **attributes):
+            saver = tf.raw_ops.SaveV2
+            (tmp_path / "variables").mkdir()
+            names = ["a/embedding-keys", "a/embedding-values"]
+            saver(
+                prefix=str(tmp_path / "variables" / "variables"),
+                tensor_names=names,
+                shape_and_slices=["", ""],
+                tensors=[tf.constant(self.KEYS), tf.constant(self.ROWS)],
+            )
+            saved = SavedModel()
+            meta = saved.meta_graphs.add()
+            meta.meta_info_def.tags.append("serve")
+            nodes = meta.graph_def.node
+
+            def add(op, name, *inputs, **types):
+                node = nodes.add(op=op, name=name, input=inputs)
+                for key, number in types.items():
+                    node.attr[key].type = number
+                return node
+
+            for name, array, number in (("first", first, 1), ("empty", np.int64(-1), 9), ("rows", default, 1)):
+                if array is not None:
+                    node = add("Const", name, dtype=number)
+                    node.attr["value"].tensor.ParseFromString(tf.make_tensor_proto(array).SerializeToString())
+            add("Placeholder", "ids", dtype=9)
+            add("KvVarHandleOp", "a/embedding", dtype=1, Tkeys=9)
+            made = add("InitializeKvVariableV2Op", "make", "a/embedding", "a/embedding", "first", "empty", dtype=1)
+            for key, value in attributes.items():
+                setattr(made.attr[key], "f" if isinstance(value, float) else "i", value)
+            found = add("KvResourceGather", "found", "a/embedding", "ids", "rows" if default is not None else "first")
+            found.attr["dtype"].type, found.attr["Tkeys"].type = 1, 9
+            found.attr["is_use_default_value_tensor"].b = default is not None
+            signature = meta.signature_def["serving_default"]
+            for ports, name, tensor, number in (
+                (signature.inputs, "ids", "ids:0", 9),
+                (signature.outputs, "rows", "found:0", 1),
+            ):
+                ports[name].name, ports[name].dtype = tensor, number
+                ports[name].tensor_shape.dim.add(size=-1)
+                if name == "rows":
+                    ports[name].tensor_shape.dim.add(size=3)
+            (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
+            return tmp_path
+
+        return save
+
+    def expected(self, absent):
+        known = {int(key): row for key, row in zip(self.KEYS, self.ROWS, strict=True)}
+        return np.array([known.get(int(key), absent(k, int(key))) for k, key in enumerate(self.ASKED)], np.float32)
+
+    def test_one_row_for_absent_keys(self, saved, run):
+        model = convert(saved(np.full((8, 3), 0.5, np.float32), default_value_dim=8))
+        np.testing.assert_array_equal(run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: [0.5] * 3))
+        assert ops(model) == {"FindKeys": 1, "Add": 1, "Gather": 1}
+
+    def test_rows_of_absent_keys_by_remainder(self, saved, run):
+        first = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+        model = convert(saved(first, default_value_dim=4))
+        np.testing.assert_array_equal(run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: first[key % 4]))
+
+    def test_rows_that_are_given(self, saved, run):
+        given = np.random.default_rng(1).standard_normal((len(self.ASKED), 3)).astype(np.float32)
+        model = convert(saved(np.zeros(3, np.float32), default=given))
+        np.testing.assert_array_equal(run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: given[k]))
+
+    def test_keys_that_a_filter_has_not_admitted(self, saved, run):
+        first = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+        model = convert(saved(first, default_value_dim=4, filter_freq=3, default_value_no_permission=0.25))
+        np.testing.assert_array_equal(run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: [0.25] * 3))

@@ -10,9 +10,14 @@ import pytest
 
 ov = pytest.importorskip("openvino", reason="the extra `openvino` is not installed")
 import openvino.opset8 as ops  # noqa: E402
+from support import openvino_attributes  # noqa: E402
 
 from onnx_sparse import InferenceSession  # noqa: E402
 from onnx_sparse.converters.openvino import convert, verify  # noqa: E402
+from onnx_sparse.converters.openvino.handlers import HANDLERS, Node  # noqa: E402
+from onnx_sparse.converters.openvino.handlers.attributes import _attributes  # noqa: E402
+from onnx_sparse.converters.openvino.ir import Layer  # noqa: E402
+from onnx_sparse.converters.writing.reads import Inputs  # noqa: E402
 
 INTEGERS = {f"{kind[0]}{bits}": f"tensor({kind}{bits})" for kind in ("uint", "int") for bits in (8, 16, 32, 64)}
 ONNX = {
@@ -94,6 +99,46 @@ def test_spellings(tmp_path, change, build):
     data = RNG.normal(size=(2, 3)).astype(np.float32)
     (want,), (got,) = of_openvino(path, [data]), InferenceSession(convert(path)).run(None, {"x": data})
     np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_every_attribute_of_this_openvino_is_known():
+    """`python tests/support/openvino_attributes.py` writes those of a later one."""
+    for op_type, *names in map(str.split, openvino_attributes.listed().splitlines()):
+        assert set(names) <= _attributes()[op_type], op_type
+
+
+@pytest.mark.parametrize("op_type", HANDLERS)
+def test_attributes_that_an_operator_has_not_are_ignored_as_in_openvino(op_type):
+    """Model Optimizer wrote some. One that the operator has is never ignored."""
+    kind, _, version = op_type.rpartition("-")
+    data = {"attribute_of_an_older_tool": "0,0"} | dict.fromkeys(_attributes().get(op_type, ()), "1")
+    node = Node(Layer(0, "n", kind, f"opset{version}", data, (), ()), Inputs([]), (), None, None)
+    told = {part.name for part in node.unread()}
+    assert told == _attributes().get(op_type, data.keys())
+
+
+def test_a_convolution_of_model_optimizer(tmp_path):
+    x = ops.parameter([1, 3, 5, 5], ov.Type.f32, name="x")
+    model = ov.Model([ops.convolution(x, constant(4, 3, 3, 3), [1, 1], [0, 0], [0, 0], [1, 1])], [x], "m")
+    path = written(tmp_path, model, (r'<data strides="1, 1"', r'<data strides="1, 1" output_padding="0,0"'))
+    data = RNG.normal(size=(1, 3, 5, 5)).astype(np.float32)
+    (want,), (got,) = of_openvino(path, [data]), InferenceSession(convert(path)).run(None, {"x": data})
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+def test_indices_have_the_type_of_their_attribute(tmp_path, kind):
+    """Model Optimizer wrote the type of the values on both ports."""
+    x = ops.parameter([1, 2, 5, 5], ov.Type.f32, name="x")
+    pool = ops.max_pool(x, [2, 2], [1, 1], [0, 0], [0, 0], [3, 3], "floor", "explicit", kind, 2)
+    change = (rf'precision="{kind.upper()}"', 'precision="FP32"')
+    path = written(tmp_path, ov.Model(pool.outputs(), [x], "m"), change)
+    data = RNG.permutation(50).reshape(1, 2, 5, 5).astype(np.float32)
+    for want, got in zip(
+        of_openvino(path, [data]), InferenceSession(convert(path)).run(None, {"x": data}), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
 
 
 def constant(*shape):

@@ -18,7 +18,7 @@ from onnx_sparse.converters.verification.batches import Attempt, Attempts, Refus
 from onnx_sparse.converters.verification.comparison import Verdict, compare, magnitude_of, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError, Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS
-from onnx_sparse.converters.verification.rounding_noise import RoundingNoise
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, with_moved_weights
 from onnx_sparse.converters.verification.sample_inputs import (
     KINDS,
     PROBE,
@@ -426,6 +426,39 @@ class TestRoundingNoise:
             return x - x.mean(dtype=np.float32)
 
         assert not noise_of(source, lambda x: wrong(source(x)).astype(np.float32), self.X).ok
+
+    def test_weights_stored_in_fewer_bits_are_moved_as_floats(self):
+        """A unit in their own last place would be a thousand times as far, and one of a float's would be lost."""
+        text = """<ir_version: 10, opset_import: ["" : 18]> g (float[2] x) => (float[2] y)
+        <float16[2] wide = {15462, 16538}, float16[2] half = {15872, 16640}>
+        { w = Cast <to = 1> (wide) h = Cast <to = 10> (half) g = Cast <to = 1> (h) v = Mul (x, w) y = Add (v, g) }"""
+        model = onnx.parser.parse_model(text)
+        before = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+        for other in with_moved_weights(model):
+            onnx.checker.check_model(other, full_check=True)
+            after = {t.name: onnx.numpy_helper.to_array(t) for t in other.graph.initializer}
+            assert after["wide"].dtype == np.float32
+            np.testing.assert_allclose(after["wide"], before["wide"].astype(np.float32), rtol=2.0**-22)
+            np.testing.assert_array_equal(after["half"], before["half"])
+
+    @pytest.mark.parametrize(("has_steps", "ok"), [(False, False), (True, True)])
+    def test_steps_of_models_that_round_are_noise_within_bounds(self, has_steps, ok):
+        """A number between two steps becomes either; a model without steps has no such excuse."""
+
+        def stepped(x, up):
+            return [np.rint(x * 64 * np.float32(1 + up * 2.0**-20)) / 64]
+
+        runs = [lambda feeds, up=up: stepped(feeds["x"], up) for up in (1, -1, 2, -2)]
+        noise = RoundingNoise(
+            lambda feeds: stepped(feeds["x"], 0),
+            lambda feeds: stepped(feeds["x"], 1),
+            lambda: runs,
+            has_steps=has_steps,
+        )
+        middle = np.float32([(k + 0.5) / 64 for k in range(64)])
+        attempts = [Attempt(Batch("steps", {"x": middle}), stepped(middle, -1))]
+        (record,) = compare_batches(attempts, {"y": "float32"}, lambda feeds: stepped(feeds["x"], 1), noise=noise)
+        assert record.ok == ok
 
     def test_a_step_is_none(self):
         """A number at which the answer changes is not moved, and a jump is not taken for noise."""

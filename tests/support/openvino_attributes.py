@@ -1,42 +1,34 @@
-"""The attributes that OpenVINO writes into an IR for each operator, which its Python API may call otherwise.
+"""The attributes of OpenVINO's operators.
 
-`python -m support.openvino_attributes` in the folder tests writes the recorded list anew.
+`PYTHONPATH=tests python tests/support/openvino_attributes.py` writes them for the converter.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from contextlib import suppress
 
-RECORDED = Path(__file__).parents[1] / "data" / "openvino_attributes.txt"
-#: OpenVINO's factory knows these by other names than IRs.
-_IN_FACTORY = {"Const": "Constant", "ReLU": "Relu", "PReLU": "PRelu", "SoftMax": "Softmax"}
+from openvino.utils.node_factory import NodeFactory
 
+from onnx_sparse.converters.openvino.handlers.attributes import PATH
+from onnx_sparse.converters.openvino.handlers.registry import HANDLERS, NEWEST_OPSET
 
-def recorded() -> dict[str, frozenset[str]]:
-    """The attributes by operator, as they were found in the newest OpenVINO."""
-    lines = (line.split() for line in RECORDED.read_text("utf-8").splitlines())
-    return {op: frozenset(names) for op, *names in lines}
+#: Operators under the names that the factory knows.
+_NAMES = {"PReLU": "PRelu", "ReLU": "Relu", "SoftMax": "Softmax"}
 
 
-def found(operators: Any) -> dict[str, frozenset[str]]:
-    """The attributes that the installed OpenVINO writes, of operators `Gather-8` that it has."""
-    from openvino.utils.node_factory import NodeFactory
-
-    made = {}
-    for operator in sorted(operators):
-        name, _, version = operator.rpartition("-")
-        try:
-            node = NodeFactory(f"opset{version}").create(_IN_FACTORY.get(name, name))
-        except RuntimeError:  # an operator of another set, or newer than this OpenVINO
-            continue
-        made[operator] = frozenset(node.get_attributes())
-    return made
+def listed() -> str:
+    """A line for each operator that has a handler: its name with its version, and its attributes."""
+    factories = {opset: NodeFactory(f"opset{opset}") for opset in range(1, NEWEST_OPSET + 1)}
+    lines = []
+    for op_type in sorted(HANDLERS):
+        kind, _, version = op_type.rpartition("-")
+        for opset in range(int(version), NEWEST_OPSET + 1):
+            with suppress(RuntimeError):  # some came after the first operator set that names them
+                node = factories[opset].create(_NAMES.get(kind, kind))
+                lines.append(" ".join([op_type, *sorted(node.get_attributes())]))
+                break
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    from onnx_sparse.converters.openvino.handlers import HANDLERS
-
-    RECORDED.write_text(
-        "".join(f"{op} {' '.join(sorted(names))}".rstrip() + "\n" for op, names in found(HANDLERS).items())
-    )
+    PATH.write_text(listed(), "utf-8")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
+from onnx_sparse.converters.openvino.handlers.attributes import is_read
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.tensor import Shape, Tensor
@@ -37,18 +38,25 @@ class Converted:
 
 
 class _Data(Attributes[str]):
-    """The attributes of a layer. A type that its ports have, too, is read from these."""
+    """The attributes of a layer. A type that its ports have, too, is read from these.
+
+    Args:
+        layer: The layer.
+        op_type: Its operator with the version of the handler.
+    """
 
     _TYPES = frozenset({"output_type", "index_element_type", "count_element_type", "classes_index_type",
                         "sequence_length_type", "roi_num_type"})  # fmt: skip
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: Layer, op_type: str) -> None:
         super().__init__(layer.data)
+        self._op_type = op_type
         self._precisions = {port.precision for port in layer.outputs}
 
     def says_nothing(self, name: str, value: str) -> bool:
-        """Whether it is the type of an output."""
-        return name in self._TYPES and value.strip().lower() in self._precisions
+        """Whether it is the type of an output, or one that OpenVINO's operator has not."""
+        is_known_type = name in self._TYPES and value.strip().lower() in self._precisions
+        return is_known_type or not is_read(self._op_type, name)
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class Node(reads.Node):
     attributes: Attributes[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", _Data(self.layer))
+        object.__setattr__(self, "attributes", _Data(self.layer, self.op_type))
 
     @property
     def op_type(self) -> str:

@@ -30,6 +30,11 @@ _ON_DEVICE = "the model was rewritten for a device; convert the model that was s
 _ELSEWHERE = (
     "its table is in a service or library that the file does not hold; export it as a TensorFlow variable first"
 )
+_IN_GROUPS = "it looks up several variables at once; save the model with embedding_lookup_sparse for each"
+_TRUNCATED = (
+    "ONNX has no operator with these random numbers; if they are the first rows of keys, which absent keys give, save "
+    "the model with a constant initializer"
+)
 _IN_REDIS = (
     "its keys and rows are in a Redis server; save them with save_to_file_system, load them into a variable of "
     "CuckooHashTableCreator, and save the model with that"
@@ -64,6 +69,8 @@ REFUSALS: dict[str, str] = {
         _ON_DEVICE.format("it was exported for TPUs"),
     ),
     "MonolithHashTableLookup": _ELSEWHERE,
+    **dict.fromkeys(("GroupEmbeddingVarLookup", "GroupEmbeddingVarLookupDense"), _IN_GROUPS),
+    **dict.fromkeys(("TruncatedNormal", "ParameterizedTruncatedNormal"), _TRUNCATED),
     **dict.fromkeys((f"TFRA>RedisTable{what}" for what in ("Find", "FindWithExists", "OfTensors")), _IN_REDIS),
     "StringToHashBucket": f"TensorFlow may change its hash from version to version; {_OTHERS_ARE_CONVERTED}",
 }

@@ -17,7 +17,7 @@ from onnx_sparse.files.key_files import read_keys, read_rows
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: The operators that make tables of rows by keys.
-HASH_KEYED = frozenset({"TFRA>CuckooHashTableOfTensors", "TFRA>HkvHashTableOfTensors"})
+HASH_KEYED = frozenset({"TFRA>CuckooHashTableOfTensors", "TFRA>HkvHashTableOfTensors", "KvVarHandleOp"})
 
 #: The folder of a SavedModel that has the files.
 KEY_FILES = Path("variables") / "TFRADynamicEmbedding"

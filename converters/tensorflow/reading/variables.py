@@ -74,6 +74,18 @@ class Variables:
                     return self._checkpoint.read(key)
         raise Unsupported(f"the checkpoint has no value for the variable {shared or node.name}")
 
+    def keys_and_rows(self, node: NodeDef) -> list[tuple[Array, Array]]:
+        """The keys and rows that the checkpoint has under the name of a table; none if it has none.
+
+        Raises:
+            Unsupported: They are damaged.
+        """
+        shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
+        for name in filter(None, (shared, node.name)) if self._checkpoint is not None else ():
+            if self._checkpoint is not None and f"{name}-keys" in self._checkpoint:
+                return [(self._checkpoint.read(f"{name}-keys"), self._checkpoint.read(f"{name}-values"))]
+        return []
+
     def name(self, node: NodeDef) -> str:
         """The name of a variable: the one that it was given, or else its place among the objects of the model."""
         shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""

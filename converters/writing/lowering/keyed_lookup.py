@@ -15,10 +15,17 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
-from onnx_sparse.schemas.declaration import DType, dtype_name, numpy_dtype
+from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
+from onnx_sparse.schemas.validation import KernelError
 
-#: The most keys of a LabelEncoder, which has them as attributes and builds its dictionary in each session.
-MOST_ENCODED = 500
+#: The most keys of a LabelEncoder. Its call takes a microsecond less than that of FindKeys, and it runs anywhere. But
+#: its keys are attributes, and each session takes 0.5 us and 120 bytes to add one to its dictionary, 1.8 us and 420
+#: bytes if it is text.
+MOST_ENCODED = 1000
+
+#: FindKeys' types of keys, and the inputs of FindStrings that are its keys.
+_KEY_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64)
+_TEXT = ("key_bytes", "key_offsets")
 
 #: LabelEncoder's names for its list of each type and for the default of that type.
 _LISTS: dict[DType, tuple[str, str]] = {
@@ -35,13 +42,19 @@ class KeyedTable:
         home: Where constants of the whole model are added.
         keys: The keys, `[n]`: int32, int64, uint64, or bytes in an array of objects.
         values: Their values, `[n, ...]`, in one or several parts.
-        name: What the names of large constants begin with.
+        name: What the names of its constants begin with.
+
+    Raises:
+        Unsupported: A key is there with two values; of many keys, where they are looked up.
     """
 
     def __init__(self, home: Emitter, keys: Array, *values: Array, name: str = "") -> None:
         self.keys, self.parts = keys, values
         self._home, self.name = home, name
         self._written: dict[Any, Tensor] = {}
+        self._first: int | None = None
+        if keys.ndim == 1 and len(keys) <= MOST_ENCODED and len(set(keys.tolist())) < len(keys):
+            self._drop_repeated()
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -60,11 +73,10 @@ class KeyedTable:
         """
         if not len(self):
             return emit.op("Expand", default, emit.op("Concat", emit.shape_of(queries), emit.shape_of(default), axis=0))
-        is_encoded = len(self) <= MOST_ENCODED and default.dtype in _LISTS and not self.shape
-        if is_encoded and default.value is not None:
+        if self._is_encoded() and default.dtype in _LISTS and default.value is not None:
             return self._encoded(emit, queries, np.concatenate(self.parts), default.value.item(), default.dtype)
-        places = self.positions(emit, queries)
         first = self._counted_from()
+        places = self.positions(emit, queries)
         if first is None:
             return self.rows_at(emit, places, default)
         counted = emit.op("Add", places, emit.constant(first), shape=places.shape) if first else places
@@ -79,7 +91,52 @@ class KeyedTable:
         Raises:
             Unsupported: There is no dictionary with such keys.
         """
-        return self._encoded(emit, queries, np.arange(len(self)), -1, TensorProto.INT64)
+        if queries.dtype not in (*_KEY_TYPES, TensorProto.STRING):
+            raise Unsupported(f"there is no dictionary with keys of type {dtype_name(queries.dtype)}")
+        if self._is_encoded() and queries.dtype != TensorProto.UINT64:
+            return self._encoded(emit, queries, np.arange(len(self)), -1, TensorProto.INT64)
+        if "index" not in self._written:
+            self._write_keys(queries.dtype)
+        given = {name: self._written[name] for name in (*_TEXT, "keys", "index") if name in self._written}
+        op_type = "FindStrings" if queries.dtype == TensorProto.STRING else "FindKeys"
+        return emit.domain_op(op_type, {**given, "queries": queries})[0]
+
+    def _write_keys(self, dtype: DType) -> None:
+        """Add the keys and their index.
+
+        Raises:
+            Unsupported: A key is there twice.
+        """
+        from onnx_sparse.keyed_tables import join_text, key_index, text_index
+
+        is_text = dtype == TensorProto.STRING
+        held = join_text(self.keys) if is_text else (self.keys.astype(numpy_dtype(dtype), copy=False),)
+        try:
+            index = (text_index if is_text else key_index)(*held)
+        except KernelError:
+            self._drop_repeated()
+            self._write_keys(dtype)
+            return
+        for name, array in zip((*(_TEXT if is_text else ("keys",)), "index"), (*held, index), strict=True):
+            self._add(name, array, element_type(array.dtype))
+
+    def _drop_repeated(self) -> None:
+        """Keep one of each key that is there several times with the same value, which changes nothing.
+
+        Raises:
+            Unsupported: One has several values, or many rows would have to be moved.
+        """
+        first: dict[Any, int] = {}
+        kept = [place for place, key in enumerate(self.keys.tolist()) if first.setdefault(key, place) == place]
+        values = joined(self.parts)
+        for place, key in enumerate(self.keys.tolist()):
+            if not np.array_equal(values[place], values[first[key]]):
+                raise Unsupported(f"the table has the key {key!r} at {first[key]} and, with another value, at {place}")
+        self.keys, self.parts = self.keys[kept], (values[kept],)
+
+    def _is_encoded(self) -> bool:
+        """Whether a LabelEncoder looks keys up. Tables of rows are never too small to grow."""
+        return len(self) <= MOST_ENCODED and not self.shape
 
     def rows_at(self, emit: Emitter, places: Tensor, default: Tensor) -> Tensor:
         """The values at some positions, and the default where a position is -1."""
@@ -101,16 +158,32 @@ class KeyedTable:
     def _constant(self, what: Any, made: Callable[[], Array], dtype: DType) -> Tensor:
         """A constant of the whole model, made when it is first asked for."""
         if what not in self._written:
-            self._written[what] = self._home.constant(made(), dtype, self._home.names.fresh(self.name or "table"))
+            self._add(what, made(), dtype)
         return self._written[what]
 
+    def _add(self, what: Any, array: Array, dtype: DType) -> None:
+        name = f"{self.name or 'table'}{f'.{what}' if isinstance(what, str) else ''}"
+        self._written[what] = self._home.constant(array, dtype, self._home.names.fresh(name))
+
     def _counted_from(self) -> int | None:
-        """The first of values that are integers, each one more than the one before; None of others."""
-        if self.shape or len(self.parts) > 1 or self.parts[0].dtype.kind not in "iu":
-            return None
+        """The least of values that are as many integers, one after the other; None of others. Orders the keys by them.
+
+        A hash table that TensorFlow exports is in the order of the hashes.
+        """
+        if "index" in self._written or self.shape or len(self.parts) > 1 or self.parts[0].dtype.kind not in "iu":
+            return self._first
         (values,) = self.parts
-        first, ranges = int(values[0]), row_ranges(values)
-        return first if all((values[r] == np.arange(first + r.start, first + r.stop)).all() for r in ranges) else None
+        first = int(values.min())
+        if int(values.max()) - first != len(self) - 1:
+            return None
+        order = np.argsort(values, kind="stable")
+        for rows in row_ranges(values):
+            if (values[order[rows]] != np.arange(first + rows.start, first + rows.stop)).any():
+                return None
+        if (values[:-1] > values[1:]).any():
+            self.keys, self.parts = self.keys[order], (values[order],)
+        self._first = first
+        return first
 
     def _encoded(self, emit: Emitter, queries: Tensor, values: Array, default: Any, dtype: DType) -> Tensor:
         """The values by a LabelEncoder."""

@@ -56,17 +56,17 @@ def _found(node: GraphNode, emit: TensorFlowEmitter) -> tuple[Tensor, Tensor]:
     if len(table.shape) != 1:
         raise Unsupported(f"the table has values of shape {list(table.shape)}, which are no rows")
     places = table.positions(emit, keys)
-    row = _row_of_absent_keys(node, emit, default, table.shape[0])
+    row = row_of_absent_keys(node, emit, default, table.shape[0])
     if row is not None:
         return table.rows_at(emit, places, row), places
-    return _rows_or_defaults(emit, table, places, default), places
+    return rows_or_defaults(emit, table, places, default), places
 
 
 def _are_there(emit: TensorFlowEmitter, places: Tensor) -> Tensor:
     return emit.op("GreaterOrEqual", places, emit.constant(0), shape=places.shape)
 
 
-def _row_of_absent_keys(node: GraphNode, emit: TensorFlowEmitter, default: Tensor, width: int) -> Tensor | None:
+def row_of_absent_keys(node: GraphNode, emit: TensorFlowEmitter, default: Tensor, width: int) -> Tensor | None:
     """The row of all keys that are not in the table; None if each has its own."""
     if default.shape not in ((width,), (1, width)):
         makers, origin = Makers(node.context), node.origins()[2]
@@ -78,7 +78,7 @@ def _row_of_absent_keys(node: GraphNode, emit: TensorFlowEmitter, default: Tenso
     return emit.op("Expand", emit.op("Reshape", default, emit.constant([-1])), emit.constant([width]), shape=(width,))
 
 
-def _rows_or_defaults(emit: TensorFlowEmitter, table: Table, places: Tensor, default: Tensor) -> Tensor:
+def rows_or_defaults(emit: TensorFlowEmitter, table: Table, places: Tensor, default: Tensor) -> Tensor:
     """The rows at some positions, and the default's row of the same key where there is none.
 
     A default with another number of rows than there are keys gives its first row to all.
@@ -185,7 +185,7 @@ def _whole(node: GraphNode, shards: _Shards, emit: TensorFlowEmitter) -> tuple[T
     for found in shards.finds:
         looking = GraphNode(node.context, found.scope, found.scope.nodes[found.node])
         table, _, default = looked_up_by(looking)
-        row = _row_of_absent_keys(looking, emit, default, table.shape[0])
+        row = row_of_absent_keys(looking, emit, default, table.shape[0])
         if len(table.shape) != 1 or row is None or row.value is None:
             return None
         tables.append(table)

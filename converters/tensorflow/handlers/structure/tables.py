@@ -63,7 +63,7 @@ def looked_up_by(node: GraphNode) -> tuple[Table, Tensor, Tensor]:
     Raises:
         Unsupported: They are not known, or not constant.
     """
-    handle, keys, default = node.values()
+    handle, keys, default = node.values()[:3]
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
         raise Unsupported("its keys are no tensor")
     refuse_changed(node.context, node.scope, node, handle)
@@ -122,8 +122,10 @@ def table_of(context: Context, handle: Value) -> Table | None:
         scope, filler = filling
         read = _from_file if filler.op in _FILLED_BY_FILE else _from_constants
         parts = [read(context, scope, filler, node)]
+    elif node.op in HASH_KEYED:
+        parts = keys_and_rows(context.model, node) or context.model.variables.keys_and_rows(node)
     else:
-        parts = keys_and_rows(context.model, node) if node.op in HASH_KEYED else []
+        parts = []
     if not parts:
         return None
     for keys, values in parts:
