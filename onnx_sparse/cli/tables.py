@@ -1,9 +1,9 @@
 """List the embedding tables of a model, with their data and the nodes that read them, or change them.
 
 - `show` prints the rows of keys, or of row numbers.
-- `update` changes rows and adds new ones, and deletes keys: those of a Parquet, Arrow, CSV or .npz file with the
-  columns `key` (`row` in tables that are read by row numbers), `values`, and `deleted` where keys are deleted. It
-  writes as much as it changes. Servers take it when they read the model again.
+- `update` changes, adds and deletes rows. FILE is a Parquet, Arrow, CSV or .npz file with the columns `key` (`row`
+  in tables that are read by row numbers), `values`, and, to delete keys, `deleted`. It writes as much as it changes.
+  Servers take it when they read the model again.
 - `compact` writes tables that were updated as a whole; `export` writes the keys and rows of a table into a file.
 - `replace` swaps tables for retrained ones of the same shape, without another conversion. A float32 array can also
   replace a table of half floats or of 8-bit or 4-bit integers: it is rounded as `convert --tables` does. With -o, a

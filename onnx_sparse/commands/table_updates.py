@@ -109,16 +109,25 @@ class OpenedModel:
         file = data_file(self.path, tensor)
         if file is None:
             return None
+        offset, size = self.place(tensor)
         try:
-            size, offset = byte_size(tensor), int(location(tensor).get("offset", 0))
             stored = StoredFile.of(file, checksum=checksum)
-        except ValueError:
-            raise CommandError(f"{self.path}: tensor {printable(tensor.name)} has no legal offset") from None
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror or error}") from None
-        if size is None or not 0 <= offset <= stored.size - size:
+        if offset > stored.size - size:
             raise CommandError(f"{file} is too short for tensor {printable(tensor.name)}")
         return FileRange(stored, offset, size)
+
+    def place(self, tensor: TensorProto) -> tuple[int, int]:
+        """Where the data of a tensor begin in their file, and how many bytes these are.
+
+        Raises:
+            CommandError: The model says no such place.
+        """
+        size, offset = byte_size(tensor), location(tensor).get("offset", "0")
+        if size is None or not (offset.isascii() and offset.isdecimal()):
+            raise CommandError(f"{self.path}: tensor {printable(tensor.name)} has no legal offset or type")
+        return int(offset), size
 
     def content(self, tensor: TensorProto) -> Any:
         """The data of a tensor, to be written elsewhere."""
@@ -177,10 +186,9 @@ class OpenedModel:
             return False
         name, end = location(tensor)["location"], found.offset + found.length
         for other in all_tensors(self.model):
-            place = location(other)
-            if other is not tensor and place.get("location") == name:
-                size = byte_size(other)
-                if size is None or int(place.get("offset", 0)) + size > end or int(place.get("offset", 0)) >= end:
+            if other is not tensor and location(other).get("location") == name:
+                first, size = self.place(other)
+                if first >= end or first + size > end:
                     return False
         # Another model may have a checksum of the whole file, which would no longer be true.
         return "checksum" not in location(tensor) or not is_used_by_another(Path(found.file.path), self.path)
@@ -369,21 +377,16 @@ def _grow(opened: OpenedModel, plan: _Plan, growth: Growth, parts: dict[str, tup
     rows = growth.first + plan.count
     if rows > _MOST_ROWS:
         raise CommandError(f"table {printable(plan.live.name)} would have {rows} rows, more than {_MOST_ROWS}")
-    for tensor, content, added, size in zip(
-        plan.live.tensors, plan.contents, growth.add(plan.contents), growth.sizes, strict=True
-    ):
-        place = location(tensor)
-        name, offset = place["location"], int(place.get("offset", 0))
+    for tensor, added, size in zip(plan.live.tensors, growth.add(plan.contents), growth.sizes, strict=True):
+        name = location(tensor)["location"]
         sharing = [other for other in all_tensors(opened.model) if location(other).get("location") == name]
-        end = max(int(location(other).get("offset", 0)) + (byte_size(other) or 0) for other in sharing)
+        end = max(sum(opened.place(other)) for other in sharing)
         # The checksum of a file is that of its first part, if it has no bytes that no tensor names.
         before = [replace(part, end=part.end or size) for part in parts.get(name, ()) if part.end or size == end]
         parts[name] = (*before, added)
         tensor.dims[0] = rows
         for other in sharing:
-            at = location(other)
-            length = content.nbytes // plan.count * rows if other is tensor else int(at.get("length", 0))
-            point_to(other, name, offset if other is tensor else int(at.get("offset", 0)), length, "")
+            point_to(other, name, *opened.place(other), "")
 
 
 def _put_newer(opened: OpenedModel, plan: _Plan, first: int) -> list[tuple[TensorProto, Any]]:

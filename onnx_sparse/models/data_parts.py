@@ -59,7 +59,7 @@ def parts_of(model: ModelProto) -> dict[str, tuple[Part, ...]]:
     """The parts of each file, by location, that the external data of a model name and state checksums of.
 
     Raises:
-        ValueError: The record is damaged, or of a later version.
+        CommandError: The record is damaged, or of a later version.
     """
     from onnx_sparse.models.graphs import all_tensors
 
@@ -67,7 +67,7 @@ def parts_of(model: ModelProto) -> dict[str, tuple[Part, ...]]:
     found: dict[str, tuple[Part, ...]] = {}
     for tensor in all_tensors(model):
         place = location(tensor)
-        if "checksum" in place:
+        if {"location", "checksum"} <= place.keys():
             found[place["location"]] = (Part(place["checksum"].lower()),)
         elif place.get("location") in recorded:
             found.setdefault(place["location"], recorded[place["location"]])
@@ -101,7 +101,7 @@ def _recorded(model: ModelProto) -> dict[str, tuple[Part, ...]]:
             raise ValueError(f"version {content['version']!r} is not {VERSION}")
         return {name: tuple(map(_part, parts)) for name, parts in content["files"].items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"the metadata {METADATA_KEY} cannot be read: {error}") from None
+        raise CommandError(f"the metadata {METADATA_KEY} cannot be read: {error}") from None
 
 
 def _part(entry: Any) -> Part:

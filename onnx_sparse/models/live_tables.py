@@ -199,7 +199,7 @@ def _add_keys(table: LiveTable, flows: Sequence[_Flow]) -> None:
             raise _refusal(table, "its lookups find different keys")
     ends = [end for flow in found for end, _, _ in flow.ends]
     if others := [lookup for lookup in lookups if not any(lookup is end for end in ends)]:
-        raise _refusal(table, f"{_label(others[0])} reads it by other row numbers than those of its keys")
+        raise _refusal(table, f"{_label(others[0])} reads it by row numbers, not by its keys")
     table.finds = [(flow.graph, flow.node) for flow in found]
     table.shift = found[0].ends[0][1]
     table.masks = [mask for flow in found for mask in flow.masks]

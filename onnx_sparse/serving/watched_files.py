@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onnx import TensorProto
 
+from onnx_sparse.errors import CommandError
 from onnx_sparse.models.data_parts import Part, damage, location, parts_of
 from onnx_sparse.models.graphs import all_tensors
 from onnx_sparse.models.model_files import read_model
@@ -52,7 +53,7 @@ def look(path: Path, before: Look | None = None) -> Look:
         files = [file for file, _ in before.states[1:]]
         return Look(((path, own), *((file, _state(file)) for file in files)), before.parts)
     files, parts = [], {}
-    with suppress(OSError, ValueError):  # which ONNX Runtime will say
+    with suppress(OSError, ValueError, CommandError):  # which ONNX Runtime will say
         model = read_model(path)
         files = sorted({path.parent / name for name in filter(None, (_location(t) for t in all_tensors(model)))})
         parts = parts_of(model)

@@ -272,7 +272,10 @@ FIND = "p = onnx_sparse.FindKeys (keys, index, q)"
         ("y = Gather <axis = 1> (table, q)", "no lookup reads it"),
         (f"{FIND} y = Gather (table, p)", "a missing key is its last row in Gather node y"),
         (f"{FIND} one = Constant <value_int = 1> () r = Mul (p, one) r1 = Max (p, zero) y = Gather (table, r1)", "Mul"),
-        (f"{FIND} r = Max (p, zero) y = Gather (table, r) w = Gather (table, q)", "reads it by other row numbers"),
+        (
+            f"{FIND} r = Max (p, zero) y = Gather (table, r) w = Gather (table, q)",
+            "reads it by row numbers, not by its keys",
+        ),
         (f"{FIND} r = Max (p, zero) y = Gather (table, r) w = Gather (other, r)", "Gather node w reads another table"),
         (f"{FIND} s = Max (p, zero) r = Add (s, one) y = Gather (table, r)", "moves the row of missing keys"),
         (f"{FIND} r = Add (p, one) y = Gather (table, r) u, k = TopK (p, ones)", "TopK node u reads positions"),
@@ -310,6 +313,27 @@ def test_nodes_that_another_program_has_changed(tmp_path):
     for change in ({"update": {"table": delta([1], 2)}}, {"compact": True}, {"show": {"table": [1]}}):
         with pytest.raises(ValueError, match="another program has changed the nodes of earlier updates"):
             onnx_sparse.tables(path, **change)
+
+
+def test_an_updated_table_is_not_replaced(cli, tmp_path):
+    """Its rows are not where their keys say."""
+    keyed(tmp_path / "m.onnx")
+    onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([1], 2)})
+    np.save(tmp_path / "new.npy", np.ones((42, WIDTH), np.float32))
+    result = cli("tables", tmp_path / "m.onnx", "replace", f"table={tmp_path / 'new.npy'}")
+    assert "has been updated: write it as a whole first" in result.error
+
+
+@pytest.mark.parametrize("record", ["{", "[]", '{"version": 2}', '{"version": 1, "files": {"m.data": [[5, 1, ""]]}}'])
+def test_damaged_records(record, tmp_path):
+    keyed(tmp_path / "m.onnx")
+    onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([1], 2)})
+    changed = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    changed.metadata_props[0].value = record
+    (tmp_path / "m.onnx").write_bytes(changed.SerializeToString())
+    for change in ({"update": {"table": delta([1], 2)}}, {"check": True}):
+        with pytest.raises(ValueError, match=r"the metadata onnx_sparse\.data_parts cannot be read: "):
+            onnx_sparse.tables(tmp_path / "m.onnx", **change)
 
 
 def test_a_table_with_neighbors_gets_a_file_of_its_own_once(cli, tmp_path):
