@@ -33,7 +33,7 @@ def html_table(
         f"<tr>{''.join(_cell('td', c, to_right=r, classes=classes) for c, r in zip(row, right, strict=True))}</tr>"
         for row in rows
     )
-    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="table" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(tag: str, value: object, *, to_right: bool, classes: Mapping[str, str] | None = None) -> str:

@@ -120,7 +120,10 @@ def _tiles(
         tiles[f"rows per second, batches of {fastest.rows}"] = f"{fastest.rows_per_second:,.0f}"
         speedups = [line.speedup for line in benchmark.lines if line.speedup is not None]
         if speedups:
-            tiles["times as fast as the source"] = f"{min(speedups):.2g} to {max(speedups):.2g}"
+            least, most = (
+                f"{value:.2g}" if value < 10 else f"{value:,.0f}" for value in (min(speedups), max(speedups))
+            )
+            tiles["times as fast as the source"] = f"{least} to {most}"
     return tiles
 
 

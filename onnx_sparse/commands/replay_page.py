@@ -36,7 +36,7 @@ def write_page(path: Path, title: str, replays: Sequence[tuple[str, Replay]]) ->
     tiles = {"layers": str(len(replays)), **{name: str(counts[name]) for name in _WORST if counts[name]}}
     worst = sorted(replays, key=lambda entry: min(map(_rank, entry[1].outcomes), default=len(_WORST)))
     drawn = [(label, replayed.outcomes) for label, replayed in worst[:_MOST_DRAWN]]
-    sections = [("Errors", f'<div class="table">{plot(drawn)}</div>')] if drawn else []
+    sections = [("Errors", f'<div class="table" tabindex="0">{plot(drawn)}</div>')] if drawn else []
     sections += [("Layers", _layers(worst)), ("Tensors", _tensors(worst))]
     sections += [("Notes", "".join(f"<p>{text(f'{label}: {note}')}</p>" for label, r in replays for note in r.notes))]
     page = document(f"Replay of {title}", "each operation on the tensors that the NPU gave it", tiles, sections)

@@ -214,7 +214,7 @@ def _times(contents: Contents) -> str:
         )
         shown += (
             f"<h3>By operator</h3><p>{text(contents.profiled)}</p>"
-            '<div class="table"><table><thead><tr><th>operator</th><th>nodes</th><th>µs per run</th><th>share</th></tr>'
-            f"</thead><tbody>{rows}</tbody></table></div>"
+            '<div class="table" tabindex="0"><table><thead><tr><th>operator</th><th>nodes</th><th>µs per run</th>'
+            f"<th>share</th></tr></thead><tbody>{rows}</tbody></table></div>"
         )
     return shown

@@ -119,7 +119,7 @@
       made.append(element("rect", { x: at.x - at.width / 2, y: at.y - at.height / 2, width: at.width, height: at.height, rx: item.folded ? 5 : round }));
       item.lines.forEach((line, place) => {
         const y = at.y + 4 + 15 * (place - (item.lines.length - 1) / 2);
-        made.append(element("text", { x: at.x, y, "text-anchor": "middle", class: place ? "small" : "" }, line));
+        made.append(" ", element("text", { x: at.x, y, "text-anchor": "middle", class: place ? "small" : "" }, line));
       });
       made.append(element("title", {}, item.folded ? this.data.groups[Number(key.slice(1))].label : item.node.name));
       this.pressed(made, () => (item.folded ? this.fold(Number(key.slice(1)), true) : this.choose(made, item.node)));

@@ -108,3 +108,15 @@ def test_it_prints(opened, tmp_path):
     assert (tmp_path / "report.pdf").stat().st_size > 10_000
     made.emulate_media(media="print")
     assert made.locator(".bar").first.is_hidden()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_it(opened, scheme, width):
+    """What axe-core finds, in every state: scopes folded and unfolded, the details of a node."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    made = opened(color_scheme=scheme, viewport={"width": width, "height": 800}, bypass_csp=True)
+    for act in (lambda: None, made.locator(".node.folded").first.click, made.locator(".node.other").first.click):
+        act()
+        found = axe.run(made).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
