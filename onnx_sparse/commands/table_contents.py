@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.commands.embedding_tables import Table, tables_of
+from onnx_sparse.commands.embedding_tables import Table
 from onnx_sparse.commands.table_deltas import VALUES, keys_of
 from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.commands.table_updates import OpenedModel, key_type
@@ -290,21 +290,33 @@ def _write_parquet(target: Path, column: str, keys: Keys, blocks: Iterable[Array
             at += len(block)
 
 
+def check_keys(path: Path, progress: Progress) -> None:
+    """Compare the index of each keyed table with its keys, of which none may be there twice.
+
+    Raises:
+        CommandError: A key is, or an index is another one.
+    """
+    opened = OpenedModel(path)
+    for live in opened.tables():
+        named = [live.keys, live.newer[:-1]] if live.is_updated and live.finds else [live.keys] if live.finds else []
+        for *names, index in named:
+            progress(f"reading the keys of {live.name}")
+            try:
+                built = opened.keys(names).index()
+            except CommandError as error:
+                raise CommandError(f"{path}: table {printable(live.name)}: {error}") from None
+            if not np.array_equal(built, opened.array(index)):
+                raise CommandError(f"{path}: {printable(index)} is not the index of the keys of {printable(live.name)}")
+
+
 def states(path: Path) -> list[TableState]:
     """What the tables of a model hold that have keys, or were updated.
 
     Raises:
         CommandError: The model cannot be read.
     """
-    opened, found = OpenedModel(path), []
-    for table in tables_of(opened.model):
-        try:
-            _, live = opened.live(table.tensor.name)
-        except CommandError:  # it cannot be updated, and holds what its file does
-            continue
-        if live.finds or live.is_updated:
-            found.append(Contents.of(opened, live).state)
-    return found
+    opened = OpenedModel(path)
+    return [Contents.of(opened, live).state for live in opened.tables() if live.finds or live.is_updated]
 
 
 def shown_rows(path: Path, name: str, keys: Sequence[Any]) -> dict[Any, Array | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -94,6 +94,12 @@ class OpenedModel:
         if table.bits and table.scale_bias not in self._tensors:
             raise CommandError(f"table {printable(name)} cannot be updated: its scales and biases are computed")
         return table, live_table(self.model, [table.tensor, *(self._tensors[each] for each in more)])
+
+    def tables(self) -> Iterator[LiveTable]:
+        """The tables that can be updated."""
+        for table in tables_of(self.model):
+            with contextlib.suppress(CommandError):  # another one holds what its file does
+                yield self.live(table.tensor.name)[1]
 
     def updated(self) -> list[LiveTable]:
         """The tables that were updated since they were written as a whole."""

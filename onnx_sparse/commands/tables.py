@@ -72,7 +72,8 @@ class TablesSettings:
         default=None, metadata=option("with replace: the model to write (default: MODEL)", "OUT.onnx", short="-o")
     )
     check: bool = field(
-        default=False, metadata=option("verify the checksums of the model's data files, if it has them")
+        default=False,
+        metadata=option("verify the checksums of the model's data files, if it has them, and the indexes of keys"),
     )
 
 
@@ -151,7 +152,7 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
         UsageError: A file to write is given, and no table to replace.
     """
     from onnx_sparse.commands.embedding_tables import check_files, describe, replace_tables, tables_of
-    from onnx_sparse.commands.table_contents import compact_tables, export_table, shown_rows, states
+    from onnx_sparse.commands.table_contents import check_keys, compact_tables, export_table, shown_rows, states
     from onnx_sparse.commands.table_updates import Written, update_tables
     from onnx_sparse.models.load_and_save import load_model
 
@@ -172,6 +173,7 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
     model = load_model(path)
     if settings.check:
         check_files(model, path, progress)
+        check_keys(path, progress)
     described = [describe(table, path) for table in tables_of(model)]
     rows = {name: shown_rows(path, name, keys) for name, keys in (settings.show or {}).items()}
     return Tables(str(path), described, done.tables, done.moved, done.bytes, states(path), rows)

@@ -55,6 +55,13 @@ def location(tensor: TensorProto) -> dict[str, str]:
     return {entry.key: entry.value for entry in tensor.external_data} if is_elsewhere else {}
 
 
+def locations(model: ModelProto) -> set[str]:
+    """The names of the files next to a model that have data of its tensors, as the model says them."""
+    from onnx_sparse.models.graphs import all_tensors
+
+    return {place["location"] for place in map(location, all_tensors(model)) if "location" in place}
+
+
 def parts_of(model: ModelProto) -> dict[str, tuple[Part, ...]]:
     """The parts of each file, by location, that the external data of a model name and state checksums of.
 
@@ -76,9 +83,7 @@ def parts_of(model: ModelProto) -> dict[str, tuple[Part, ...]]:
 
 def record_parts(model: ModelProto, files: Mapping[str, Sequence[Part]]) -> None:
     """State the parts of files that grow; those of other files, which the model no longer names, are forgotten."""
-    from onnx_sparse.models.graphs import all_tensors
-
-    named = {location(tensor).get("location") for tensor in all_tensors(model)}
+    named = locations(model)
     kept = {
         name: [[part.begin, part.end, part.checksum] for part in parts if part.end is not None]
         for name, parts in sorted({**_recorded(model), **files}.items())

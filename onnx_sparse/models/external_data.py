@@ -31,7 +31,7 @@ from onnx_sparse.files.new_file import (
     state_of,
 )
 from onnx_sparse.files.ranges import FileRange, StoredFile
-from onnx_sparse.models.data_parts import METADATA_KEY, Part, location, parts_of, record_parts
+from onnx_sparse.models.data_parts import METADATA_KEY, Part, location, locations, parts_of, record_parts
 from onnx_sparse.models.model_files import ONNX_SUFFIXES, require_whole_sources
 from onnx_sparse.models.references import data_of, is_reference, require_whole
 
@@ -226,7 +226,7 @@ def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Pat
 def _replace(model: ModelProto, path: Path, write: Write) -> int:
     """Write a model file, and remove the files of tensors that only the one before had."""
     real = Path(os.path.realpath(path))
-    old = set(_own_data(real)) - {real.parent / name for name in _locations(model)}
+    old = set(_own_data(real)) - {real.parent / name for name in locations(model)}
     old = {file for file in old if not is_used_by_another(file, real)}
     with new_file(path) as file:
         size = write(model, file)
@@ -258,12 +258,6 @@ def _data_paths(model: Path) -> Iterator[Path]:
         yield model.with_name(f"{stem}.{number}.data")
 
 
-def _locations(model: ModelProto) -> set[str]:
-    from onnx_sparse.models.graphs import all_tensors
-
-    return {entry.value for tensor in all_tensors(model) for entry in tensor.external_data if entry.key == "location"}
-
-
 def _own_data(model: Path) -> list[Path]:
     """The files of tensors, under these names, that an existing model has."""
     from onnx_sparse.models.model_files import read_model
@@ -273,7 +267,7 @@ def _own_data(model: Path) -> list[Path]:
     if not existing:
         return []
     try:
-        used = _locations(read_model(model))
+        used = locations(read_model(model))
     except (OSError, ValueError):
         return []
     return [path for path in existing if path.name in used]

@@ -7,11 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx import TensorProto
-
 from onnx_sparse.errors import CommandError
-from onnx_sparse.models.data_parts import Part, damage, location, parts_of
-from onnx_sparse.models.graphs import all_tensors
+from onnx_sparse.models.data_parts import Part, damage, locations, parts_of
 from onnx_sparse.models.model_files import read_model
 
 #: What changes when a file is written or replaced, also by moving a link; None where there is no file.
@@ -55,14 +52,10 @@ def look(path: Path, before: Look | None = None) -> Look:
     files, parts = [], {}
     with suppress(OSError, ValueError, CommandError):  # which ONNX Runtime will say
         model = read_model(path)
-        files = sorted({path.parent / name for name in filter(None, (_location(t) for t in all_tensors(model)))})
+        files = sorted(path.parent / name for name in locations(model))
         parts = parts_of(model)
     known = tuple((path.parent / name, part) for name in sorted(parts) for part in parts[name])
     return Look(((path, own), *((file, _state(file)) for file in files)), known)
-
-
-def _location(tensor: TensorProto) -> str | None:
-    return location(tensor).get("location")
 
 
 def damaged(now: Look, before: Look) -> Path | None:

@@ -108,14 +108,15 @@ def delta(keys, value, name="key"):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
-@pytest.mark.parametrize("action", ["update", "compact"])
+@pytest.mark.parametrize("action", ["first", "update", "compact"])
 def test_a_process_that_is_killed_leaves_the_old_or_the_new_model(action, tmp_path):
     """And the next update removes what it has left, or writes after it."""
     old = keyed(tmp_path / "m.onnx")
-    onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([10, 11], 2)})
-    old |= dict.fromkeys([10, 11], np.full(WIDTH, 2, np.float32))
+    if action != "first":  # for which the table is also copied into a file of its own
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([10, 11], 2)})
+        old |= dict.fromkeys([10, 11], np.full(WIDTH, 2, np.float32))
     np.savez(tmp_path / "delta.npz", **delta([20, 21], 3))
-    new = old | dict.fromkeys([20, 21] if action == "update" else [], np.full(WIDTH, 3, np.float32))
+    new = old | dict.fromkeys([20, 21] if action != "compact" else [], np.full(WIDTH, 3, np.float32))
     command = [sys.executable, "-m", "support.killed_updates", tmp_path, action, str(KILLS), "1"]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -301,6 +302,18 @@ def test_models_that_cannot_be_updated(cli, tmp_path):
         onnx.save(change(live_model("rows", "first", [], np.ones((5, WIDTH), np.float32))), path)
         with pytest.raises(ValueError, match=message):
             onnx_sparse.tables(path, update={"table": delta([1], 2, "row")})
+
+
+def test_keys_and_indexes_that_do_not_belong_together(cli, tmp_path):
+    keyed(tmp_path / "m.onnx", 4)
+    for keys, message in (([0, 10, 20, 30], None), ([0, 10, 20, 31], "is not the index of"), ([0, 10, 0, 30], "0")):
+        changed = onnx.load(tmp_path / "m.onnx")
+        tensor = next(t for t in changed.graph.initializer if t.name == "table.keys")
+        tensor.CopyFrom(numpy_helper.from_array(np.array(keys), "table.keys"))
+        onnx.save(changed, tmp_path / "changed.onnx")
+        result = cli("tables", tmp_path / "changed.onnx", "--check")
+        assert result.code == (message is not None)
+        assert (message or "") in result.err
 
 
 def test_nodes_that_another_program_has_changed(tmp_path):

@@ -36,7 +36,7 @@ def points_of(folder: Path, action: str, last: int | None) -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.setprofile(watch)
-    if action == "update":
+    if action != "compact":
         table_updates.update_tables(folder / "m.onnx", {"table": folder / "delta.npz"})
     else:
         table_contents.compact_tables(folder / "m.onnx", lambda stage: None)
