@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onnx_sparse.commands.embedding_tables import Table
 from onnx_sparse.commands.table_deltas import VALUES, keys_of
 from onnx_sparse.commands.table_keys import Keys
-from onnx_sparse.commands.table_updates import OpenedModel, key_type
+from onnx_sparse.commands.table_updates import OpenedModel, key_type, opening_writer
 from onnx_sparse.errors import CommandError, UsageError, printable
 from onnx_sparse.files.array_file import save_npz
 from onnx_sparse.files.new_file import check_writable, new_file, sole_writer
@@ -21,7 +21,7 @@ from onnx_sparse.files.ranges import bytes_of
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.models.external_data import write_model
 from onnx_sparse.models.live_tables import LiveTable, forget_newer_keys
-from onnx_sparse.models.load_and_save import load_model, writer
+from onnx_sparse.models.load_and_save import load_model
 from onnx_sparse.reference.quantized_embedding import QuantizedTable
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def compact_tables(path: Path, progress: Progress) -> list[str]:
             forget_newer_keys(opened.model, live)
         if changed:
             write_model(
-                opened.model, path, writer(path), contents=contents or None, apart=apart, made_from=opened.state
+                opened.model, path, opening_writer(path), contents=contents or None, apart=apart, made_from=opened.state
             )
         return [live.name for live in changed]
 

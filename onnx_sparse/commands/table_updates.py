@@ -12,12 +12,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
+import onnxruntime as ort
+from onnx import ModelProto, TensorProto, numpy_helper
 
 from onnx_sparse.commands.embedding_tables import Table, contents_of, table_named, tables_of
+from onnx_sparse.commands.model_graph import other_domains
 from onnx_sparse.commands.table_deltas import VALUES, Delta, read_delta
 from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.errors import CommandError, printable
@@ -29,8 +31,12 @@ from onnx_sparse.models.graphs import all_tensors, array_of, graphs, names_of
 from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, is_updated, live_table
 from onnx_sparse.models.load_and_save import load_model, writer
 from onnx_sparse.models.references import byte_size, data_of, is_reference
+from onnx_sparse.models.wire_format import write_whole
 from onnx_sparse.rows.columns import typed
 from onnx_sparse.schemas.declaration import HALF_FLOATS, element_type, numpy_dtype
+
+if TYPE_CHECKING:
+    from onnx_sparse.models.external_data import Write
 
 Array = np.ndarray[Any, Any]
 
@@ -200,6 +206,31 @@ class OpenedModel:
         return "checksum" not in location(tensor) or not is_used_by_another(Path(found.file.path), self.path)
 
 
+def opening_writer(path: Path) -> Write:
+    """What writes a model into such a file, and refuses it, before it has its name, if no session opens it.
+
+    Raises:
+        CommandError: ONNX Runtime's error, with which the command ends.
+    """
+    write = writer(path)
+
+    def written(model: ModelProto, file: BinaryIO) -> int:
+        from onnx_sparse.sessions.runtime import InferenceSession
+
+        size = write(model, file)
+        file.flush()
+        if write is write_whole and not other_domains(model):  # whose operators need a library that only the user knows
+            options = ort.SessionOptions()
+            options.log_severity_level = 4  # a failure raises an exception
+            try:
+                InferenceSession(file.name, options)
+            except Exception as error:  # ONNX Runtime's have no common class
+                raise CommandError(f"{path} cannot be changed: the new model does not open: {error}") from error
+        return size
+
+    return written
+
+
 def update_tables(path: Path, given: Mapping[str, Any]) -> Written:
     """Change rows of some tables of a model, all or none.
 
@@ -357,7 +388,7 @@ def _commit(opened: OpenedModel, plans: Sequence[_Plan], moved: list[str]) -> Wr
                 written.bytes += sum(content.nbytes for content in plan.contents)
             record_parts(opened.model, parts)
             written.bytes += write_model(
-                opened.model, opened.path, writer(opened.path), contents=large or None, made_from=opened.state
+                opened.model, opened.path, opening_writer(opened.path), contents=large or None, made_from=opened.state
             )
         except BaseException:
             if state_of(opened.path) == opened.state:

@@ -283,7 +283,7 @@ def _nodes_of_row(table: LiveTable, rows: str, name: str, *, is_gather: bool) ->
 
 
 def _node(op_type: str, inputs: Sequence[str], output: str, **more: Any) -> NodeProto:
-    return helper.make_node(op_type, inputs, [output], name=output, **more)
+    return helper.make_node(op_type, inputs, [output], name=f"{output}.updated", **more)
 
 
 def ask_newer_keys(model: ModelProto, table: LiveTable) -> None:

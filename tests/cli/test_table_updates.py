@@ -6,21 +6,25 @@ import os
 import random
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import onnx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from support.live_models import FORMS, MISSING, WIDTH, array_of, keys_of, live_model, require_answers
 from test_quantization import FEEDS, model
 
 import onnx_sparse
 from onnx_sparse.commands import table_updates
 from onnx_sparse.commands.table_keys import Keys
+from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import sole_writer
-from onnx_sparse.models import external_data
+from onnx_sparse.models import external_data, live_tables
 from onnx_sparse.models.quantization import quantize_tables
 
 #: `pytest` draws few histories, and kills few processes; set the variables for more.
@@ -314,6 +318,48 @@ def test_keys_and_indexes_that_do_not_belong_together(cli, tmp_path):
         result = cli("tables", tmp_path / "changed.onnx", "--check")
         assert result.code == (message is not None)
         assert (message or "") in result.err
+
+
+def test_a_new_model_that_does_not_open_is_not_written(tmp_path, monkeypatch):
+    """Whatever a graph has that was not thought of."""
+    keyed(tmp_path / "m.onnx")
+    before = (tmp_path / "m.onnx").read_bytes()
+
+    def named(op_type, inputs, output, **more):
+        return helper.make_node(op_type, inputs, [output], name="one name", **more)
+
+    monkeypatch.setattr(live_tables, "_node", named)
+    with pytest.raises(ValueError, match="the new model does not open: .*two nodes with same node name"):
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": {"key": [0], "deleted": [True]}})
+    assert content(tmp_path) == {"m.onnx": before}
+
+
+@pytest.mark.parametrize("name", ["bag_of_means", "exists_of_int32", "half_in_files", "text"])
+def test_tables_of_tensorflow_recommenders_addons(name, tmp_path):
+    """Rows that are written as they are change nothing; deleted keys are as those that were never there."""
+    with zipfile.ZipFile(Path(__file__).parents[1] / "data" / "tfra" / f"{name}.zip") as archive:
+        archive.extractall(tmp_path)
+    path = tmp_path / "m.onnx"
+    onnx.save(convert(tmp_path / "saved_model"), path)
+    (state,) = onnx_sparse.tables(path).states
+    with np.load(next(tmp_path.glob("*.npz"))) as arrays:
+        given = {n.removeprefix("given "): a for n, a in arrays.items() if n.startswith("given ")}
+    feeds = {n: a.astype(object) if a.dtype.kind == "S" else a for n, a in given.items()}
+    before = onnx_sparse.InferenceSession(path).run(None, feeds)
+    onnx_sparse.tables(path, export={state["name"]: tmp_path / "rows.parquet"})
+    onnx_sparse.tables(path, update={state["name"]: tmp_path / "rows.parquet"}, check=True)
+    for _ in range(2):
+        for got, expected in zip(onnx_sparse.InferenceSession(path).run(None, feeds), before, strict=True):
+            np.testing.assert_array_equal(got, expected)
+        onnx_sparse.tables(path, compact=True)
+    keys = pq.read_table(tmp_path / "rows.parquet").select(["key"])
+    gone = keys.append_column("deleted", pa.array([True] * len(keys)))
+    (update,) = onnx_sparse.tables(path, update={state["name"]: gone}).updates
+    assert update["deleted"] == state["keys"]
+    assert onnx_sparse.tables(path).states[0]["keys"] == 0
+    onnx_sparse.tables(path, compact=True)
+    after = onnx_sparse.InferenceSession(path).run(None, feeds)
+    assert any((got != expected).any() for got, expected in zip(after, before, strict=True))
 
 
 def test_nodes_that_another_program_has_changed(tmp_path):

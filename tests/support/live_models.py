@@ -68,6 +68,8 @@ def live_model(form: str, missing: str, keys: list[Any], rows: np.ndarray[Any, A
         nodes.append(helper.make_node("Gather", ["table", places], ["rows"]))
     if form == "rows of Gather":
         nodes.append(helper.make_node("ReduceSum", ["rows", "ends"], ["sums"]))
+    for node in nodes:
+        node.name = node.output[0]  # as converters name them
     graph = helper.make_graph(
         nodes,
         "live",
