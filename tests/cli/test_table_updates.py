@@ -329,7 +329,7 @@ def test_a_new_model_that_does_not_open_is_not_written(tmp_path, monkeypatch):
         return helper.make_node(op_type, inputs, [output], name="one name", **more)
 
     monkeypatch.setattr(live_tables, "_node", named)
-    with pytest.raises(ValueError, match="the new model does not open: .*two nodes with same node name"):
+    with pytest.raises(ValueError, match=r"the new model does not open: .*two nodes with same node name"):
         onnx_sparse.tables(tmp_path / "m.onnx", update={"table": {"key": [0], "deleted": [True]}})
     assert content(tmp_path) == {"m.onnx": before}
 
