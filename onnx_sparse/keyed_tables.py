@@ -79,16 +79,19 @@ def split_text(key_bytes: Array, key_offsets: Array) -> list[bytes]:
     return [data[begin:end] for begin, end in itertools.pairwise(offsets)]
 
 
-def require_index(index: Array, *keys: Array) -> None:
-    """Compare an index with its keys: its header, and both checksums.
+def require_index(index: Array | None, *keys: Array) -> None:
+    """Compare an index with its keys: its header, and both checksums. Without an index, only the keys are checked.
 
     Args:
-        index: The index, uint8[B].
+        index: The index, uint8[B], or None. One without bytes is none.
         keys: The keys, or the bytes and offsets of text.
 
     Raises:
-        KernelError: It is damaged, or an index of other keys.
+        KernelError: It is damaged, or an index of other keys; without one, a key is a duplicate.
     """
+    if index is None or not index.size:
+        _built(keyed_tables.INDEX_KEYS if len(keys) == 1 else keyed_tables.INDEX_STRINGS, *keys)
+        return
     text = len(keys) == 2
     count = len(keys[-1]) - text
     found = KeyIndex.of(index, count, TEXT_KIND if text else kind_of(keys[0].dtype))

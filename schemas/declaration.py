@@ -210,6 +210,9 @@ class Op:
             without running the operator.
         body: Writes the function body for one binding of types and attributes on the `function_body.Body` that it gets;
             None where standard ONNX cannot express the operator.
+        body_of_constants: Writes the body of a node whose inputs `read_by_body` are constants, where a model is
+            lowered; None where that is `body`. It raises a ValueError where the constants are too large for it.
+        read_by_body: The inputs whose values that body reads, however large they are.
         body_notes: How the function body differs from the kernels, other than that it does not report errors; where
             there is none, what standard ONNX lacks.
         no_python_kernels: Why onnxruntime-extensions cannot run the reference function; empty where it can.
@@ -228,6 +231,8 @@ class Op:
     attributes: tuple[Attribute, ...] = ()
     decided: Mapping[str, DecidedSize] = field(default_factory=dict)
     body: Callable[[Any], None] | None = None
+    body_of_constants: Callable[[Any], None] | None = None
+    read_by_body: tuple[str, ...] = ()
     body_notes: str = ""
     no_python_kernels: str = ""
     reduction: str = ""

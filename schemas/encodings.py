@@ -136,6 +136,8 @@ gzip (RFC 1952, `GZIP`).
 - The empty string gives the empty string. Consecutive members of gzip are decompressed one after another. Bytes after
   the end of zlib's data are ignored.
 - Damaged data, and data that end too soon, are an error.
+- The decompressed strings of a run have at most 1 GiB together; the environment variable `ONNX_SPARSE_DECOMPRESSED_MIB`
+  sets another limit. More is an error.
 - Only a native library that was built with zlib has this kernel; another one reports an error when it runs.
 """.strip()
     + _BYTES,

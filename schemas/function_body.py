@@ -19,6 +19,8 @@ from onnx_sparse.schemas.validation import Dim
 
 #: The lowest opset of ai.onnx that has what the bodies use: ScatterElements with min and max.
 BODY_OPSET = 18
+#: The operators of classical machine learning, and the lowest opset with what bodies use: LabelEncoder of every type.
+ML_DOMAIN, ML_OPSET = "ai.onnx.ml", 2
 
 Array = np.ndarray[Any, Any]
 Value = str  # the name of a value in the function
@@ -256,20 +258,26 @@ def function_proto(
         known: What is known about the inputs; nothing when omitted.
         outputs: The names of the outputs that the function has; all when omitted.
     """
-    if op.body is None:
+    constants = (known or Known()).constants
+    write = op.body_of_constants if op.body_of_constants and constants.keys() >= {*op.read_by_body} else op.body
+    if write is None:
         return None
     values = op.with_defaults(attributes or {})
     present = frozenset(i.name for i in op.inputs) if given is None else given
     body = Body(op, types, values, present, known or Known())
-    op.body(body)
+    write(body)
     names = [o.name for o in op.outputs] if outputs is None else list(outputs)
+    nodes = body.nodes_for(names)
+    imports = [helper.make_opsetid("", opset)]
+    if any(node.domain == ML_DOMAIN for node in nodes):
+        imports.append(helper.make_opsetid(ML_DOMAIN, ML_OPSET))
     return helper.make_function(
         DOMAIN,
         op.name,
         [i.name for i in op.inputs],
         names,
-        body.nodes_for(names),
-        [helper.make_opsetid("", opset)],
+        nodes,
+        imports,
         attributes=[a.name for a in op.attributes],
     )
 

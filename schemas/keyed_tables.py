@@ -6,13 +6,16 @@ ready when a session starts. `INDEX_FORMAT` says what its bytes are.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from functools import partial
+from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.schemas.declaration import Example, Family, Input, Op, Output, Values
-from onnx_sparse.schemas.function_body import Body
+from onnx_sparse.schemas.function_body import ML_DOMAIN, Body
 
 KEY_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64)
 
@@ -68,7 +71,6 @@ _KEY_OFFSETS = Input(
 )
 _POSITIONS = Output("positions", "int64", "*S", "The position of each query among the keys, or -1.")
 _BUILT = Output("index", "uint8", "B", "The index.", holds_data=True)
-_NO_BYTES = "It has no operator that reads the bytes of a string."
 _SOURCE = "tf.raw_ops.LookupTableFindV2; ai.onnx.ml's LabelEncoder, whose keys are attributes"
 
 
@@ -90,6 +92,43 @@ def _find_keys_body(b: Body) -> None:
     b.output("positions", b.Where(found, b.Gather(places, less), b.constant(-1)))
 
 
+#: A LabelEncoder has its keys as attributes, and a model holds less than 2 GB.
+_MOST_BYTES = 2**31 - 2**24
+
+
+def _fits(count: int, key_bytes: int = 0) -> bool:
+    """Whether keys and their positions can be attributes."""
+    return 20 * count + key_bytes < _MOST_BYTES
+
+
+def _label_encoder(b: Body, queries: str, keys: list[Any], attribute: str) -> None:
+    """Writes a LabelEncoder; of equal keys, the first one counts."""
+    first = {key: position for position, key in reversed([*enumerate(keys)])}
+    lists: dict[str, Any] = {attribute: [*first], "values_int64s": [*first.values()]}
+    (found,) = b.node("LabelEncoder", queries, domain=ML_DOMAIN, default_int64=-1, **lists) if keys else [""]
+    b.output("positions", found or b.filled(b.Shape("queries"), -1))
+
+
+def _find_constant_keys_body(b: Body) -> None:
+    keys = b.known.constants["keys"].astype(np.int64)
+    if _fits(len(keys)):
+        _label_encoder(b, b.int64("queries"), keys.tolist(), "keys_int64s")
+    else:
+        _find_keys_body(b)
+
+
+def _find_constant_strings_body(b: Body) -> None:
+    key_bytes, offsets = b.known.constants["key_bytes"], b.known.constants["key_offsets"].tolist()
+    if not _fits(len(offsets) - 1, len(key_bytes)):
+        raise ValueError(
+            f"{b.op.name}: {len(offsets) - 1} keys of {len(key_bytes)} bytes are more than the attributes of a "
+            "LabelEncoder hold"
+        )
+    data = key_bytes.tobytes()
+    keys = [data[begin:end] for begin, end in itertools.pairwise(offsets)]
+    _label_encoder(b, "queries", keys, "keys_strings")
+
+
 FIND_KEYS = Op(
     name="FindKeys",
     summary="Finds integers in a table of keys.",
@@ -99,8 +138,11 @@ FIND_KEYS = Op(
     outputs=(_POSITIONS,),
     types={"T": KEY_TYPES},
     body=_find_keys_body,
-    body_notes="It ignores `index`, and sorts the keys in each run. The lowering of keys that are an initializer does "
-    "better: see [forms](../forms.md).",
+    body_of_constants=_find_constant_keys_body,
+    read_by_body=("keys",),
+    body_notes="It ignores `index`, and sorts the keys in each run. Where the keys are an initializer, `lower` writes "
+    "a LabelEncoder. Then the keys are attributes: a model holds less than 2 GB of them, and each session builds its "
+    "dictionary anew. More than 10^8 keys are sorted in each run.",
     examples=(
         Example(
             "keys of 64 bits, one of them absent",
@@ -132,7 +174,10 @@ See [text is bytes](../text.md) for programs that change strings before they rea
     inputs=(_KEY_BYTES, _KEY_OFFSETS, _INDEX, Input("queries", "string", "*S", "What is looked up.")),
     outputs=(_POSITIONS,),
     types={},
-    body_notes=_NO_BYTES,
+    body_of_constants=_find_constant_strings_body,
+    read_by_body=("key_bytes", "key_offsets"),
+    body_notes="It has no operator that reads the bytes of a string. Where the keys are initializers, `lower` writes a "
+    "LabelEncoder: see [FindKeys](FindKeys.md#function-body).",
     examples=(
         Example(
             "the keys 'cat', '' and '日'",

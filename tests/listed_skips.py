@@ -16,6 +16,7 @@ LISTED: tuple[tuple[str, str, str], ...] = (
     ("tests/cli/test_engines.py*", "could not import '(ray|pyspark)'", "engines"),
     ("tests/test_sharded_on_ray.py", "could not import 'ray'", "engines"),
     ("tests/cli/test_triton.py*", "could not import 'tritonclient", "engines"),
+    ("tests/serving/test_clients.py", "could not import '(kserve|openapi_spec|tritonclient)", "engines"),
     ("tests/end_to_end/test_serving_examples.py", "could not import '(tritonclient|httpx)", "engines"),
     ("tests/cli/test_report_browser.py", "could not import 'playwright", "browser"),
     ("tests/tools/test_archive.py*", "not the environment of tests/tools/requirements.txt", "tools"),

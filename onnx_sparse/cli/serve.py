@@ -26,6 +26,7 @@ from onnx_sparse.installation import install_command
 
 if TYPE_CHECKING:
     from onnx_sparse.serving.ports import ReservedPort
+    from onnx_sparse.serving.settings import Settings
 
 NAME = "serve"
 SUMMARY = "serve models over HTTP and gRPC"
@@ -46,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="[NAME=]MODEL",
         help="an ONNX file, and its name in addresses (default: the file's, without .onnx)",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="report what bounds requests and what each model costs; serve nothing"
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1, for this machine only)")
     parser.add_argument("--port", type=int, default=8080, help="the port of HTTP, 0 for any free port (default: 8080)")
@@ -86,6 +90,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--access-log", action="store_true", help="write a line to stderr for each request to a model")
     parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="how lines on stderr are written (default: text)"
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="the least level of events that are written (default: info)",
+    )
+    parser.add_argument(
         "--drain",
         type=float,
         default=0,
@@ -109,6 +122,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"serving needs {', '.join(missing)}: {install_command('serve')}")
     if arguments.workers > 1 and sys.platform == "win32":
         raise UsageError("--workers: Windows cannot share the port of gRPC; start one server for each port")
+    if arguments.check:
+        _report_costs(_settings(arguments, models, None), arguments.json)
+        return output.DONE
     from onnx_sparse.serving.ports import bound_socket, reserve_port
 
     shared = arguments.workers > 1
@@ -172,17 +188,11 @@ def _cannot_listen(host: str, port: int, option: str, error: OSError) -> str:
     )
 
 
-def _serve(
-    arguments: argparse.Namespace,
-    models: dict[str, Path],
-    sock: socket.socket,
-    grpc: ReservedPort | None,
-) -> None:
-    from onnx_sparse.serving.settings import Limits, Settings, StartError
+def _settings(arguments: argparse.Namespace, models: dict[str, Path], grpc: ReservedPort | None) -> Settings:
+    from onnx_sparse.serving.settings import Limits, Settings
 
-    several = arguments.workers > 1
     threads = arguments.threads or max(len(_cores()) // arguments.workers, 1)
-    settings = Settings(
+    return Settings(
         models,
         arguments.host,
         None if grpc is None else grpc.number,
@@ -191,22 +201,55 @@ def _serve(
         arguments.reload_interval,
         arguments.grace,
         arguments.drain,
-        shares_ports=several,
+        shares_ports=arguments.workers > 1,
         logs_access=arguments.access_log,
+        log_format=arguments.log_format,
+        log_level=arguments.log_level,
     )
+
+
+def _report_costs(settings: Settings, as_json: bool) -> None:
+    from onnx_sparse.serving.costs import costs
+    from onnx_sparse.serving.settings import StartError
+
+    try:
+        found = costs(settings)
+    except StartError as error:
+        raise CommandError(error) from error
+    if as_json:
+        output.write_json(found)
+        return
+    for bound, value in found["bounds"].items():
+        output.write_line(f"at most {value:,g} {bound}")
+    for name, model in found["models"].items():
+        times = [f"{rows} rows {took:g} ms" for rows, took in model["milliseconds"].items()] or ["no rows to measure"]
+        joins = "requests are joined" if model["joined"] else f"requests run one by one: {model['reason']}"
+        output.write_line(f"{printable(name)}: {model['bytes']:,} bytes, {', '.join(times)}; {joins}")
+
+
+def _serve(
+    arguments: argparse.Namespace,
+    models: dict[str, Path],
+    sock: socket.socket,
+    grpc: ReservedPort | None,
+) -> None:
+    from onnx_sparse.serving.settings import StartError
+
+    settings = _settings(arguments, models, grpc)
 
     def started() -> None:
         _show(arguments, models, sock, grpc)
 
     try:
-        if several:
+        if settings.shares_ports:
             from onnx_sparse.serving.workers import Workers
 
             Workers(settings, sock, arguments.workers, lambda line: output.write_error(line)).serve(started)
         else:
-            from onnx_sparse.serving.server import log_to_stderr, serve
+            from onnx_sparse.serving.log import log_to_stderr
+            from onnx_sparse.serving.server import serve
 
-            log_to_stderr()
+            log_to_stderr(settings.log_format, settings.log_level)
             serve(settings, sock, started)
     except StartError as error:
         raise CommandError(error) from error

@@ -119,7 +119,6 @@ def _write_replaced(
     from onnx_sparse.files.array_file import read_npy
     from onnx_sparse.models.data_parts import location
     from onnx_sparse.models.external_data import clear_data, write_model
-    from onnx_sparse.models.live_tables import is_updated
     from onnx_sparse.models.load_and_save import writer
     from onnx_sparse.models.references import refer
 
@@ -127,8 +126,6 @@ def _write_replaced(
     moved: list[tuple[TensorProto, Any]] = []
     for name, new in given.items():
         table = table_named(model, source, name)
-        if is_updated(model, name):
-            raise CommandError(f"table {printable(name)} has been updated: write it as a whole first, by `compact`")
         is_file = isinstance(new, (str, os.PathLike))
         array = read_npy(Path(new), mapped=True) if is_file else new
         for tensor_name, content in contents_of(model, table, array, new if is_file else "the array").items():

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.errors import CommandError, one_line, printable
 
@@ -53,6 +53,7 @@ def find(model: ModelProto, path: Path) -> Iterator[Finding]:
     said = {f.message for f in violations} | ({_NO_SHAPE} if rankless else set())
     yield from _checker(model, path, said, unknown_operators=bool(unknown))
     yield from _external_data(model, path)
+    yield from _keyed_tables(model, path)
     yield from _canonical_form(model)
     yield from _lost_rows(model)
 
@@ -219,6 +220,35 @@ def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
         if file.is_file() and file.stat().st_size < end:
             message = f"its data end at byte {end} of {file}, which has {file.stat().st_size} bytes"
             yield Finding(_ERROR, where, one_line(message))
+
+
+def _keyed_tables(model: ModelProto, path: Path) -> Iterator[Finding]:
+    """Duplicates among constant keys, and indexes of other keys. A session reads too few keys to find these."""
+    from onnx_sparse.keyed_tables import require_index
+    from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
+    from onnx_sparse.models.graphs import all_nodes, array_of
+    from onnx_sparse.models.large_models import load
+    from onnx_sparse.schemas.keyed_tables import FIND_KEYS, FIND_STRINGS
+    from onnx_sparse.schemas.validation import KernelError
+
+    def array(found: DomainNode, name: str) -> Any:
+        value = dict(zip((i.name for i in found.op.inputs), found.node.input, strict=False)).get(name, "")
+        return array_of(found.constants[value]) if value in found.constants else None
+
+    if not any(node.op_type in (FIND_KEYS.name, FIND_STRINGS.name) for node in all_nodes(model.graph.node)):
+        return
+    try:
+        placed = [found for found in domain_nodes(load(path)) if found.op in (FIND_KEYS, FIND_STRINGS)]
+    except (OSError, ValueError):  # which are findings already
+        return
+    for found in placed:
+        keys = [array(found, name) for name in found.op.read_by_body]
+        if all(values is not None for values in keys):
+            try:
+                require_index(array(found, "index"), *keys)
+            except KernelError as error:
+                message = str(error).removeprefix(f"Index{found.op.name.removeprefix('Find')}: ")
+                yield Finding(_ERROR, printable(found.node.name or found.node.output[0]), printable(message))
 
 
 def _clean(message: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
@@ -255,6 +255,18 @@ def update_tables(path: Path, given: Mapping[str, Any]) -> Written:
             plans = [_planned(opened, name, source) for name, source in given.items()]
             return _commit(opened, plans, names)
         return _commit(opened, plans, [])
+
+
+def refuse_updated(path: Path, names: Iterable[str]) -> None:
+    """Refuse tables whose rows are not where their keys say, and which cannot be replaced by others therefore.
+
+    Raises:
+        CommandError: A table has been updated.
+    """
+    model = load_model(path)
+    for name in names:
+        if is_updated(model, name):
+            raise CommandError(f"table {printable(name)} has been updated: write it as a whole first, by `compact`")
 
 
 @dataclass

@@ -152,8 +152,9 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
         UsageError: A file to write is given, and no table to replace.
     """
     from onnx_sparse.commands.embedding_tables import check_files, describe, replace_tables, tables_of
+    from onnx_sparse.commands.keyed_replacement import is_keyed, replace_by_keys
     from onnx_sparse.commands.table_contents import check_keys, compact_tables, export_table, shown_rows, states
-    from onnx_sparse.commands.table_updates import Written, update_tables
+    from onnx_sparse.commands.table_updates import Written, refuse_updated, update_tables
     from onnx_sparse.models.load_and_save import load_model
 
     path, done = Path(settings.model), Written([], [])
@@ -161,7 +162,14 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
         raise UsageError("--output is for replace")
     if settings.replace:
         path = Path(settings.output or path)
-        replace_tables(Path(settings.model), path, settings.replace)
+        keyed = {name: Path(new) for name, new in settings.replace.items() if is_keyed(new)}
+        if keyed and len(keyed) < len(settings.replace):
+            raise UsageError("tables with keys and tables without are replaced by two commands")
+        refuse_updated(Path(settings.model), settings.replace)
+        if keyed:
+            replace_by_keys(Path(settings.model), path, keyed)
+        else:
+            replace_tables(Path(settings.model), path, settings.replace)
     elif settings.update:
         progress("updating")
         done = update_tables(path, settings.update)

@@ -25,7 +25,7 @@ from onnx_sparse.schemas.declaration import DType, Op
 from onnx_sparse.schemas.function_body import Known
 from onnx_sparse.schemas.validation import Dim, KernelError, attribute_value, check_attributes
 
-#: Constants of more elements are tables, which say nothing about a node.
+#: Constants of more elements are tables, which say nothing about most nodes.
 _SMALL = 64
 #: The attributes of Constant that are numbers and lists of them, and their types.
 _NUMBERS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
@@ -41,7 +41,7 @@ class DomainNode:
         graph: The graph that holds it, which may be a branch or a loop's body.
         types: The element types of values that are visible there, as far as they are known.
         shapes: Their dimensions likewise: numbers, symbols, None for unknown ones.
-        constants: Those of them that never change and are in the model.
+        constants: Those of them that never change and can be read.
     """
 
     node: NodeProto
@@ -69,8 +69,12 @@ class DomainNode:
         values = {i.name: value for i, value in zip(self.op.inputs, self.node.input, strict=False) if value}
         return Known(
             shapes={name: self.shapes[value] for name, value in values.items() if value in self.shapes},
-            constants={name: self._array(value) for name, value in values.items() if value in self.constants},
+            constants={n: self._array(v) for n, v in values.items() if v in self.constants and self._is_read(n, v)},
         )
+
+    def _is_read(self, name: str, value: str) -> bool:
+        """Whether a body may ask for the value of an input, which is a constant."""
+        return name in self.op.read_by_body or math.prod(self.constants[value].dims) <= _SMALL
 
     def _array(self, value: str) -> np.ndarray[Any, Any]:
         try:
@@ -226,7 +230,7 @@ def _shapes(graph: GraphProto) -> dict[str, tuple[Dim, ...]]:
 
 
 def _constants(graph: GraphProto) -> dict[str, TensorProto]:
-    """The small tensors that a graph has under names which no caller can give other values."""
+    """The tensors that a graph has under names which no caller can give other values."""
     given = {value.name for value in graph.input}
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.name not in given}
     for node in graph.node:
@@ -238,7 +242,7 @@ def _constants(graph: GraphProto) -> dict[str, TensorProto]:
                 constants[node.output[0]] = tensor
         elif node.op_type == "Identity" and node.input and node.input[0] in constants:
             constants[node.output[0]] = constants[node.input[0]]
-    return {name: tensor for name, tensor in constants.items() if math.prod(tensor.dims) <= _SMALL and is_known(tensor)}
+    return {name: tensor for name, tensor in constants.items() if is_known(tensor)}
 
 
 def _tensor_of(constant: NodeProto) -> TensorProto | None:

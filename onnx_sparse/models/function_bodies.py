@@ -14,7 +14,7 @@ from onnx_sparse.models.large_models import around_large_tensors
 from onnx_sparse.models.onnx_tools import as_value_errors, inline_functions, with_inferred_types
 from onnx_sparse.models.opsets import default_opset, in_body_opset
 from onnx_sparse.schemas import DOMAIN
-from onnx_sparse.schemas.function_body import Known, binding_name, function_proto, read_values
+from onnx_sparse.schemas.function_body import ML_DOMAIN, Known, binding_name, function_proto, read_values
 
 #: The lowest IR version in which a model can have functions.
 _BODY_IR_VERSION = 8
@@ -126,6 +126,7 @@ def _inlined(model: ModelProto) -> ModelProto:
         unread.update(set(inputs.values()).difference(node.input))
         bodies.add(found, body)
     model.functions.extend(bodies.named())
+    _import_ml(model)
     model.ir_version = max(model.ir_version, _BODY_IR_VERSION)
     called = [(f.domain, f.name) for f in model.functions if f.domain == DOMAIN]
     if called:
@@ -134,6 +135,24 @@ def _inlined(model: ModelProto) -> ModelProto:
     _drop_unread(model, unread)
     _name_nodes(model)
     return model
+
+
+def _import_ml(model: ModelProto) -> None:
+    """Let a model and its functions import the same opset of ai.onnx.ml, which onnx's inliner requires.
+
+    Raises:
+        ValueError: The model imports an older one than its functions.
+    """
+    imports = [i for function in model.functions for i in function.opset_import if i.domain == ML_DOMAIN]
+    if not imports:
+        return
+    own = next((i for i in model.opset_import if i.domain == ML_DOMAIN), None)
+    if own is None:
+        model.opset_import.append(imports[0])
+    elif own.version < imports[0].version:
+        raise ValueError(f"the model imports opset {own.version} of {ML_DOMAIN}; bodies need {imports[0].version}")
+    for imported in imports:
+        imported.version = own.version if own else imported.version
 
 
 class _Bodies:

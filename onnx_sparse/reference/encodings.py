@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -80,17 +81,27 @@ def _common_length(texts: Sequence[bytes], shape: Sequence[int], size: int, name
 def decode_compressed(strings: Array, *, compression: str) -> Array:
     """The decompressed bytes of strings, in the same shape; see the semantics of DecodeCompressed."""
 
+    most = (int(os.environ.get("ONNX_SPARSE_DECOMPRESSED_MIB") or 0) or 1024) << 20
+    total = 0
+
     def decompressed(text: bytes, where: str) -> bytes:
+        nonlocal total
         content = b""
         while text:
             stream = zlib.decompressobj(_FORMATS[compression])
             try:
-                content += stream.decompress(text)
+                content += stream.decompress(text, most - total - len(content) + 1)
             except zlib.error:
                 raise KernelError(f"{where} has damaged data of {compression}") from None
+            if len(content) > most - total:
+                raise KernelError(
+                    f"the strings decompress to more than {most} bytes, up to {where}; ONNX_SPARSE_DECOMPRESSED_MIB "
+                    "allows more"
+                )
             if not stream.eof:
                 raise KernelError(f"{where} ends inside its data of {compression}")
             text = stream.unused_data if compression == "GZIP" else b""
+        total += len(content)
         return content
 
     return _mapped(decompressed, strings)

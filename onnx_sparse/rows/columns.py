@@ -27,19 +27,20 @@ class RowError(ValueError):
 
     Attributes:
         row: Its number.
+        reason: The end of the message.
     """
 
     def __init__(self, where: str, row: int, reason: str) -> None:
         super().__init__(f"{where}, row {row}{reason}")
-        self.row = row
-        self._where, self._reason = where, reason
+        self.row, self.reason = row, reason
+        self._where = where
 
     def after(self, first: int) -> str:
         """The message for rows that are numbered from another number than 0."""
-        return f"{self._where}, row {first + self.row}{self._reason}"
+        return f"{self._where}, row {first + self.row}{self.reason}"
 
     def __reduce__(self) -> Any:
-        return RowError, (self._where, self.row, self._reason)
+        return RowError, (self._where, self.row, self.reason)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def rows_of(where: str, column: Any, depth: int) -> Rows:
     for _ in range(depth):
         if isinstance(lists, np.ndarray) and lists.dtype.kind != "O" and lists.ndim > 1:
             levels.append(np.full(lists.shape[0], lists.shape[1], np.int64))
-            lists = lists.reshape(-1, *lists.shape[2:])
+            lists = lists.reshape(lists.shape[0] * lists.shape[1], *lists.shape[2:])
             continue
         lists = [() if row is None else row for row in plain_parts(where, lists)]
         for number, row in enumerate(lists):
@@ -233,7 +234,7 @@ def _from_objects(
 _PART = 1 << 14
 #: By kind of dtype, the types that its objects usually have.
 _USUAL: dict[str, set[type]] = {"i": {int}, "u": {int}, "f": {int, float}, "V": {int, float}, "O": {str}, "b": {bool}}
-#: Up to here, doubles hold every integer.
+#: Below it, no integer is rounded to a double.
 _EXACT = 2.0**53
 
 
@@ -258,7 +259,9 @@ def _usual(objects: list[Any], wanted: np.dtype[Any]) -> Array | None:
         mixed = (type(value) is int for value in objects)
         whole = np.fromiter(mixed, bool, len(objects)) if float in types else np.ones(len(objects), bool)
         bad |= whole & (made.astype(np.float64) != wide)
-        large = np.flatnonzero(whole & (np.abs(wide) > _EXACT))  # which may be rounded already; Python compares exactly
+        large = np.flatnonzero(
+            whole & (np.abs(wide) >= _EXACT)
+        )  # which may be rounded already; Python compares exactly
         pairs = zip(wide[large].tolist(), [objects[number] for number in large.tolist()], strict=True)
         bad[large] |= np.fromiter((rounded != value for rounded, value in pairs), bool, len(large))
     return None if bad.any() else made

@@ -13,7 +13,7 @@ from onnx_sparse.rows.columns import Array
 
 
 class TimedSession:
-    """A session whose runs, one after another, have a deadline.
+    """A session whose runs have a deadline.
 
     Args:
         session: The session; all but its runs are its own.
@@ -23,23 +23,28 @@ class TimedSession:
     def __init__(self, session: ort.InferenceSession, seconds: float) -> None:
         self._session, self.seconds = session, seconds
         self._lock = threading.Lock()
-        self._current: tuple[ort.RunOptions, float] | None = None
+        self._running: list[tuple[ort.RunOptions, float]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     def run(self, names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Any]:
         """The outputs; see `onnxruntime.InferenceSession`."""
-        options = ort.RunOptions()
+        running = ort.RunOptions(), time.monotonic() + (self.seconds or float("inf"))
         with self._lock:
-            self._current = options, time.monotonic() + (self.seconds or float("inf"))
-        return list(self._session.run(names, dict(feeds), options))
+            self._running.append(running)
+        try:
+            return list(self._session.run(names, dict(feeds), running[0]))
+        finally:
+            with self._lock:
+                self._running.remove(running)
 
-    def end_late_run(self) -> None:
-        """End the run if its time is up: ONNX Runtime looks at its options before each node."""
+    def end_late_runs(self) -> None:
+        """End the runs whose time is up: ONNX Runtime looks at their options before each node."""
         with self._lock:
-            if self._current is not None and self._current[1] < time.monotonic():
-                self._current[0].terminate = True
+            for options, end in self._running:
+                if end < time.monotonic():
+                    options.terminate = True
 
 
 def is_ended(error: Exception) -> bool:

@@ -12,12 +12,14 @@ _MOST_SHOWN = 100
 #: Extensions of the protocol that clients of other servers ask for, and that this one does not have.
 _EXTENSIONS = (
     "classification",
+    "priority",
     "sequence_end",
     "sequence_id",
     "sequence_start",
     "shared_memory_byte_size",
     "shared_memory_offset",
     "shared_memory_region",
+    "timeout",
 )
 
 

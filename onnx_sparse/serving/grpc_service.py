@@ -15,9 +15,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_sparse.models.message_classes import declare_messages
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
+from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
 from onnx_sparse.serving.http_app import SERVER, HttpApp, find, off_loop, size_of
-from onnx_sparse.serving.inference_requests import VERSION, chosen, known_output
+from onnx_sparse.serving.inference_requests import chosen, known_output
 from onnx_sparse.serving.served_model import ServedModel, one_line
 from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes, to_strings
 

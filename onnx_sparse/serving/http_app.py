@@ -18,15 +18,16 @@ from starlette.routing import Route
 
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
-from onnx_sparse.serving import metrics
+from onnx_sparse.serving import endpoints, metrics
 from onnx_sparse.serving.compression import answer_encoding, check_encoding, compressed, decompressed
+from onnx_sparse.serving.endpoints import ENDPOINTS, VERSION
 from onnx_sparse.serving.errors import RequestError, shown
-from onnx_sparse.serving.inference_requests import HEADER_LENGTH, VERSION, read_request, write_response
+from onnx_sparse.serving.inference_requests import HEADER_LENGTH, read_request, write_response
 from onnx_sparse.serving.number_lists import cut
 from onnx_sparse.serving.reading_process import ReadingProcess
 from onnx_sparse.serving.request_log import Requests, known_id
 from onnx_sparse.serving.row_requests import read_rows, write_rows
-from onnx_sparse.serving.served_model import ServedModel
+from onnx_sparse.serving.served_model import LoadedModel, ServedModel
 from onnx_sparse.version import __version__
 
 #: How long the rest of a request that is too large is read, so that its client reads the answer.
@@ -34,6 +35,9 @@ _SECONDS_OF_REST = 5
 
 #: How long a body may take, in seconds, and for how many bytes it gets another one.
 _BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
+
+#: How many times the largest body all bodies may take that are being read and answered.
+_BODIES = 4
 
 #: The header with what a client calls its request.
 _ID_HEADER = "x-request-id"
@@ -54,21 +58,9 @@ class HttpApp:
     def __init__(self, models: Mapping[str, ServedModel], most_bytes: int, requests: Requests) -> None:
         self._models, self._most_bytes, self.requests = models, most_bytes, requests
         self.draining = asyncio.Event()
-        model = "/v2/models/{name}"
-        version = f"{model}/versions/{{version}}"
+        self._held = 0
         self.app = Starlette(
-            routes=[
-                *(Route(f"{base}/infer", self._infer, methods=["POST"]) for base in (model, version)),
-                Route("/v1/models/{name}:predict", self._predict, methods=["POST"]),
-                Route("/v2/health/live", self._live),
-                Route("/v2/health/ready", self._ready),
-                Route("/v2", self._server),
-                Route("/v2/models", self._list),
-                *(Route(f"{base}/ready", self._model_ready) for base in (model, version)),
-                *(Route(base, self._describe) for base in (model, version)),
-                Route("/v1/models/{name}", self._model_ready),
-                Route("/metrics", self._metrics),
-            ],
+            routes=[Route(each.path, getattr(self, f"_{each.handler}"), methods=[each.method]) for each in ENDPOINTS],
             exception_handlers={
                 RequestError: _refused,
                 HTTPException: _unknown,
@@ -93,6 +85,7 @@ class HttpApp:
         """The response to a request for a model's answers, counted."""
         model = self._model(request)
         begun, status = perf_counter(), 500
+        request.state.held = 0
         try:
             body = await self._body(request)
             begun = perf_counter()
@@ -104,40 +97,54 @@ class HttpApp:
             status = error.status
             raise
         finally:
+            self._held -= request.state.held
             self.requests.answered(model.name, protocol, status, begun, request.headers.get(_ID_HEADER, ""))
 
     def _model(self, request: Request) -> ServedModel:
         return find(self._models, request.path_params["name"], request.path_params.get("version", ""))
 
     async def _body(self, request: Request) -> bytearray:
+        """The body, decompressed; its bytes count as held until the request is answered."""
         is_compressed = check_encoding(request.headers.get("content-encoding", "identity"))
-        body, size = bytearray(), 0
+        body = bytearray()
         stream = request.stream()
         declared = request.headers.get("content-length", "0")
-        too_large = declared.isdigit() and int(declared) > self._most_bytes
-        if not too_large:
+        refusal = self._refusal(int(declared) if declared.isdigit() else 0)
+        if refusal is None:
             try:
                 async with asyncio.timeout(_BODY_SECONDS) as limit:
                     async for part in stream:
-                        size += len(part)
-                        if too_large := size > self._most_bytes:
+                        self._hold(request, len(part))
+                        if refusal := self._refusal(len(body) + len(part)):
                             break
                         body += part
                         limit.reschedule((limit.when() or 0) + len(part) / _BYTES_PER_SECOND)
             except TimeoutError:
-                raise RequestError(f"the body came too slowly: {size} bytes", 408) from None
-        if too_large:
+                raise RequestError(f"the body came too slowly: {request.state.held} bytes", 408) from None
+        if refusal is not None:
             body.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_SECONDS_OF_REST):
                     async for _ in stream:
                         pass
-            raise RequestError(
-                f"the request is larger than {self._most_bytes} bytes, the most that this server takes", 413
-            )
+            raise refusal
         if is_compressed:
-            return await off_loop(_LARGE + 1, decompressed, body, self._most_bytes)
+            body = await off_loop(_LARGE + 1, decompressed, body, self._most_bytes)
+            self._hold(request, len(body))
         return body
+
+    def _hold(self, request: Request, size: int) -> None:
+        self._held += size
+        request.state.held += size
+
+    def _refusal(self, size: int) -> RequestError | None:
+        """Why a body of that size is not read, if it is not."""
+        if size > self._most_bytes:
+            text = f"the request is larger than {self._most_bytes} bytes, the most that this server takes"
+            return RequestError(text, 413)
+        if size > _LARGE and self._held > _BODIES * self._most_bytes:
+            return RequestError(f"other requests with {self._held} bytes are being answered; try later", 503)
+        return None
 
     async def _live(self, _: Request) -> Response:
         return JSONResponse({"live": True})
@@ -158,6 +165,30 @@ class HttpApp:
         model = self._model(request)
         return JSONResponse(model.loaded.metadata(model.name))
 
+    async def _status(self, request: Request) -> Response:
+        """As TensorFlow Serving says it, and as KServe's first protocol."""
+        name = self._model(request).name
+        state = {"version": VERSION, "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+        return JSONResponse({"name": name, "ready": self.is_ready, "model_version_status": [state]})
+
+    async def _metadata(self, request: Request) -> Response:
+        model = self._model(request)
+        return JSONResponse(endpoints.signature(model.name, model.loaded))
+
+    async def _verb(self, request: Request) -> Response:
+        verb = request.path_params["verb"]
+        raise RequestError(f"model {self._model(request).name!r} has no :{verb[:40]}; it has :predict", 404)
+
+    async def _index(self, request: Request) -> Response:
+        address = f"http://{request.scope['server'][0]}:{request.scope['server'][1]}"
+        return JSONResponse(endpoints.index(self._loaded(), address))
+
+    async def _openapi(self, _: Request) -> Response:
+        return JSONResponse(endpoints.openapi(self._loaded()))
+
+    def _loaded(self) -> dict[str, LoadedModel]:
+        return {name: model.loaded for name, model in self._models.items()}
+
     async def _metrics(self, _: Request) -> Response:
         return Response(await asyncio.to_thread(metrics.text), headers={"content-type": metrics.CONTENT_TYPE})
 
@@ -175,8 +206,9 @@ async def _infer(model: ServedModel, request: Request, body: bytearray) -> Respo
 
 async def _predict(model: ServedModel, request: Request, body: bytearray) -> Response:
     loaded = model.loaded
-    feeds, rows = await _read(loaded.features, None, read_rows, body, loaded.features)
+    feeds, rows, asked = await _read(loaded.features, None, read_rows, body, loaded.features, loaded.outputs)
     results = await model.answer(loaded, feeds)
+    results = {name: results[name] for name in asked}
     content = await off_loop(size_of(results), write_rows, results, rows)
     return await _response(request, content, "application/json", {})
 
@@ -190,12 +222,13 @@ async def _response(request: Request, content: bytearray, kind: str, headers: di
     return Response(memoryview(content), media_type=kind, headers=headers)
 
 
-#: Reads and writes what is large, one request after another, so that the others share the processor with one of them.
-_reader = ThreadPoolExecutor(1, thread_name_prefix="large requests")
-#: The bytes of requests and results that are read and written at once.
-_LARGE = 1 << 16
-#: Reads JSON with more characters than these next to long lists of numbers.
-_process, _HUGE = ReadingProcess(), 1 << 20
+#: The bytes of requests and results that are read and written at once, and those of very large ones.
+_LARGE, _HUGE = 1 << 16, 1 << 20
+#: Read and write what is large, one request after another, so that the others share the processor with one of them; a
+#: very large one does not keep large ones waiting.
+_readers = {is_huge: ThreadPoolExecutor(1, thread_name_prefix="large requests") for is_huge in (False, True)}
+#: Reads JSON with more than `_HUGE` characters next to long lists of numbers.
+_process = ReadingProcess()
 
 _R = TypeVar("_R")
 
@@ -204,7 +237,7 @@ async def off_loop(size: int, work: Callable[..., _R], *arguments: Any) -> _R:
     """What a function returns, called in another thread if it has much to do: health is answered meanwhile."""
     if size <= _LARGE:
         return work(*arguments)
-    return await asyncio.get_running_loop().run_in_executor(_reader, partial(work, *arguments))
+    return await asyncio.get_running_loop().run_in_executor(_readers[size > _HUGE], partial(work, *arguments))
 
 
 async def _read(

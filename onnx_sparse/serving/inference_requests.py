@@ -14,16 +14,14 @@ from typing import Any
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.json_text import parsed
 from onnx_sparse.schemas.features import listed
+from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
-from onnx_sparse.serving.number_lists import cut, put_back
+from onnx_sparse.serving.number_lists import MOST_LISTS, cut, put_back, too_many_lists
 from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes
 from onnx_sparse.serving.written_json import write
 
 #: The header with the number of bytes of JSON; binary tensors follow them.
 HEADER_LENGTH = "inference-header-content-length"
-VERSION = "1"
-#: The lists and objects in the JSON of a request; each takes 64 bytes and more of memory, whatever it holds.
-_MOST_LISTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,8 @@ def parsed_json(text: bytes | bytearray) -> dict[str, Any]:
     Raises:
         RequestError: It is none.
     """
-    if text.count(b"[") + text.count(b"{") > _MOST_LISTS:
-        raise RequestError(f"the JSON has more than {_MOST_LISTS} lists and objects; send less, or binary tensors", 413)
+    if text.count(b"[") + text.count(b"{") > MOST_LISTS:
+        raise too_many_lists()
     try:
         value = parsed(text)
     except ValueError as error:  # also of text that is not UTF-8

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 #: How long a request may be read, and how long the process stays without one: it gives back its memory by its end.
 _SECONDS, _IDLE_SECONDS = 60.0, 30.0
-#: How much the process gives way to those that answer.
-_NICENESS = 5
+#: How much the process gives way to those that answer, and the most bytes that it may have.
+_NICENESS, _MOST_MEMORY = 5, 2 << 30
+_TOO_MUCH = "the request takes too much memory or time to be read; send less, or binary tensors"
 
 _R = TypeVar("_R")
 
@@ -46,8 +48,7 @@ class ReadingProcess:
                 is_error, value = connection.recv()
             except (EOFError, OSError):
                 self._end()
-                text = "the request takes too much memory or time to be read; send less, or binary tensors"
-                raise RequestError(text, 413) from None
+                raise RequestError(_TOO_MUCH, 413) from None
         if is_error:
             raise value
         return value  # type: ignore[no-any-return]
@@ -83,11 +84,17 @@ def _work(connection: Connection) -> None:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
+    with suppress(ImportError, OSError, ValueError):  # Windows has no limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
     try:
         while connection.poll(_IDLE_SECONDS):
             function, arguments = connection.recv()
             try:
                 answer = False, function(*arguments)
+            except MemoryError:
+                answer = True, RequestError(_TOO_MUCH, 413)
             except Exception as error:
                 answer = True, error
             connection.send(answer)

@@ -7,6 +7,7 @@ import re
 from time import perf_counter
 
 from onnx_sparse.serving import metrics
+from onnx_sparse.serving.log import VALUES
 
 _log = logging.getLogger("onnx_sparse.serving")
 
@@ -43,6 +44,7 @@ class Requests:
         metrics.REQUESTS.labels(model, protocol, str(status)).inc()
         metrics.SECONDS.labels(model, protocol).observe(seconds)
         if self._logs:
-            _log.info(
-                "model %s: %s %d, %.1f ms, id %s", model, protocol, status, seconds * 1000, known_id(identifier) or "-"
-            )
+            identifier, took = known_id(identifier), round(seconds * 1000, 1)
+            values = {"model": model, "protocol": protocol, "status": status, "milliseconds": took, "id": identifier}
+            text = "model %s: %s %d, %.1f ms, id %s"
+            _log.info(text, model, protocol, status, took, identifier or "-", extra={VALUES: values})

@@ -9,38 +9,51 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from onnx_sparse.errors import meant
-from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.columns import Array, RowError
 from onnx_sparse.rows.model_features import Features
-from onnx_sparse.schemas.features import listed
+from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.features import Feature, listed
+from onnx_sparse.serving.endpoints import SIGNATURE
 from onnx_sparse.serving.errors import RequestError, shown
-from onnx_sparse.serving.inference_requests import parsed_json
+from onnx_sparse.serving.inference_requests import known_output, parsed_json
 from onnx_sparse.serving.number_lists import NumberList, cut, put_back
 from onnx_sparse.serving.written_json import write, write_members, write_objects
 
 _KEYS = ("instances", "inputs")
-#: The name of a model's only signature, for clients of TensorFlow Serving.
-_SIGNATURE = "serving_default"
 
 
-def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Array], int | None]:
+def read_rows(
+    body: bytes | bytearray, features: Features, outputs: Sequence[str]
+) -> tuple[dict[str, Array], int | None, Sequence[str]]:
     """The inputs of the model for a request.
 
+    Args:
+        body: The body of the request.
+        features: The model's features.
+        outputs: The names of its outputs.
+
     Returns:
-        The inputs; and the number of rows, None where the request has columns.
+        The inputs; the number of rows, None where the request has columns; and the outputs that it asks for.
 
     Raises:
         RequestError: It is not of one of the forms, or its values do not fit the features.
     """
     text, lists = cut(body, [*_KEYS, *features])
     request = parsed_json(text)
-    if unknown := [key for key in request if key not in (*_KEYS, "signature_name")]:
+    if unknown := [key for key in request if key not in (*_KEYS, "signature_name", "outputs")]:
         raise RequestError(f"the request has {shown(unknown[0])}; it has either 'instances' or 'inputs'")
-    if (signature := request.get("signature_name", _SIGNATURE)) != _SIGNATURE:
-        raise RequestError(f"there is no signature {shown(signature)}; the model has {_SIGNATURE!r}")
+    if (signature := request.get("signature_name", SIGNATURE)) != SIGNATURE:
+        raise RequestError(f"there is no signature {shown(signature)}; the model has {SIGNATURE!r}")
+    asked = request.get("outputs", outputs)
+    if not isinstance(asked, list) or not asked:
+        raise RequestError(f"'outputs' is {shown(asked)}; a list of the names of outputs is expected")
+    asked = [known_output(name, outputs) for name in asked]
     if sum(key in request for key in _KEYS) != 1:
         raise RequestError("send either 'instances' or 'inputs'")
     key = "instances" if "instances" in request else "inputs"
@@ -54,8 +67,7 @@ def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Ar
         elif key == "instances":
             columns = _columns(given, features)
             if lists:
-                for name, column in columns.items():
-                    columns[name] = [_numbers(name, put_back(value, lists), features) for value in column]
+                columns = {name: _numbers_of_rows(name, column, lists, features) for name, column in columns.items()}
         else:
             columns = given if isinstance(given, dict) else {_only(features, key): given}
             for name in {*columns}.intersection(features):
@@ -65,18 +77,56 @@ def read_rows(body: bytes | bytearray, features: Features) -> tuple[dict[str, Ar
         for name in columns:
             if name in features and features[name].kind == "example":
                 columns[name] = _messages(name, columns[name])
-        return features.feeds(columns), rows
+        return features.feeds(columns), rows, asked
     except ValueError as error:
         raise RequestError(error) from error
 
 
 def _numbers(name: str, value: Any, features: Features) -> Any:
-    """A long list of numbers as an array of a feature's type; other values as they are."""
+    """A long list of numbers, a column, as arrays of its feature's type; other values as they are."""
     if not isinstance(value, NumberList):
         return value
+    column = value.column(f"feature {name!r}", _dtype(name, features))
+    depth = _depth(features[name])
+    fits = isinstance(column, np.ndarray) if depth is None else len(value.counts) == depth + 1
+    return column if fits else _plain(column)
+
+
+def _numbers_of_rows(name: str, column: list[Any], lists: list[NumberList], features: Features) -> Any:
+    """A column of rows, some of which may be long lists of numbers."""
+    values: list[Any] = []
+    fits = True
+    for row, given in enumerate(column):
+        value = put_back(given, lists)
+        if isinstance(value, NumberList):
+            fits &= len(value.counts) == (_depth(features[name]) or len(value.counts))
+            try:
+                value = value.column(f"feature {name!r}", _dtype(name, features))
+            except RowError as error:
+                raise RowError(f"feature {name!r}", row, f", position {error.row}{error.reason}") from None
+        values.append(value)
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if features[name].kind == "dense" and arrays:
+        fits = len(arrays) == len(values) and all(array.shape == arrays[0].shape for array in arrays)
+        return np.stack(arrays) if fits else _plain(values)
+    return values if fits else _plain(values)
+
+
+def _dtype(name: str, features: Features) -> DType:
     inputs = features[name].inputs
-    values = inputs.get("values") or next(iter(inputs.values()))
-    return value.array(f"feature {name!r}", features.inputs[values].dtype)
+    return features.inputs[inputs.get("values") or next(iter(inputs.values()))].dtype
+
+
+def _depth(feature: Feature) -> int | None:
+    """How deep the lists of a row are; None if they have one shape in all rows."""
+    return {"ragged": len(feature.row_splits), "sparse": 1}.get(feature.kind)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays in lists as lists, for the errors of what is not as it should be."""
+    return (
+        value.tolist() if isinstance(value, np.ndarray) else [*map(_plain, value)] if isinstance(value, list) else value
+    )
 
 
 def _columns(rows: Any, features: Features) -> dict[str, Any]:

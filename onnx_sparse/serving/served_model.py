@@ -22,8 +22,8 @@ from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.serving import metrics
 from onnx_sparse.serving.deadlines import TimedSession, is_ended
+from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError
-from onnx_sparse.serving.inference_requests import VERSION
 from onnx_sparse.serving.settings import Limits
 from onnx_sparse.serving.tensors import Tensors, datatype
 from onnx_sparse.serving.watched_files import Look, damaged, look
@@ -35,7 +35,7 @@ _log = logging.getLogger("onnx_sparse.serving")
 _MOST_SECONDS = 60.0
 #: The time before files are read again that change while they are read.
 _SHORT = 0.02
-#: The bytes of requests that run together: a large one would keep the others of its run waiting.
+#: The bytes of requests that run together: a larger one would keep the others of its run waiting.
 _MOST_JOINED = 1 << 22
 #: How often a run is compared with its time.
 _CHECK_SECONDS = 0.25
@@ -106,8 +106,18 @@ class _Waiting:
     answer: asyncio.Future[list[Array]]
 
 
+class _Lane:
+    """Requests that wait for one run after another."""
+
+    def __init__(self) -> None:
+        self.queue: deque[_Waiting] = deque()
+        self.arrived = asyncio.Event()
+
+
 class ServedModel:
     """A model under a name. Requests that arrive during a run form the next batch.
+
+    Requests with many bytes wait in a lane of their own, so that the others share the processor with one of them.
 
     Args:
         name: The name in addresses.
@@ -121,9 +131,8 @@ class ServedModel:
         self._reading = asyncio.Lock()
         self._failures = 0
         self.loaded = LoadedModel(path, limits.threads, limits.run_seconds)
-        self._queue: deque[_Waiting] = deque()
-        self._arrived = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
+        self._lanes = {is_large: _Lane() for is_large in (False, True)}
+        self._threads = ThreadPoolExecutor(len(self._lanes), thread_name_prefix=f"model {name}")
         self._sizes, self._seconds = metrics.BATCHES.labels(name), metrics.RUN_SECONDS.labels(name)
         self._waiting = metrics.WAITING.labels(name)
 
@@ -139,30 +148,41 @@ class ServedModel:
         """
         if missing := [name for name in loaded.features.inputs if name not in feeds]:
             raise RequestError(f"input {missing[0]!r} is missing")
-        if len(self._queue) >= self._limits.waiting_requests:
-            raise RequestError(f"{len(self._queue)} requests wait already, the most that are allowed; try later", 503)
+        waiting = self._count()
+        if waiting >= self._limits.waiting_requests:
+            raise RequestError(f"{waiting} requests wait already, the most that are allowed; try later", 503)
         future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(loaded, feeds, future))
-        self._waiting.set(len(self._queue))
-        self._arrived.set()
+        lane = self._lanes[_size(feeds) > _MOST_JOINED]
+        lane.queue.append(_Waiting(loaded, feeds, future))
+        self._waiting.set(waiting + 1)
+        lane.arrived.set()
         return dict(zip(loaded.outputs, await future, strict=True))
+
+    def _count(self) -> int:
+        return sum(len(lane.queue) for lane in self._lanes.values())
 
     async def work(self) -> None:
         """Answer requests until canceled."""
+        async with asyncio.TaskGroup() as tasks:
+            for lane in self._lanes.values():
+                tasks.create_task(self._work(lane))
+
+    async def _work(self, lane: _Lane) -> None:
+        """Answer the requests of a lane until canceled."""
         loop = asyncio.get_running_loop()
         while True:
-            await self._arrived.wait()
-            batch = self._next_batch()
+            await lane.arrived.wait()
+            batch = self._next_batch(lane.queue)
             if not batch:
-                self._arrived.clear()
+                lane.arrived.clear()
                 continue
             begun = perf_counter()
             answers: Sequence[list[Array] | Exception]
             try:
                 loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
-                running = loop.run_in_executor(self._thread, run_joined, loaded.timed, feeds, loaded.features)
+                running = loop.run_in_executor(self._threads, run_joined, loaded.timed, feeds, loaded.features)
                 while not (await asyncio.wait({running}, timeout=_CHECK_SECONDS))[0]:
-                    loaded.timed.end_late_run()
+                    loaded.timed.end_late_runs()
                 answers = running.result()
             except Exception as error:  # else all later requests would wait forever
                 answers = [error] * len(batch)
@@ -174,19 +194,19 @@ class ServedModel:
                         answer = RequestError(f"the run took longer than {self._limits.run_seconds:g} seconds", 504)
                     _set(waiting.answer, answer)
 
-    def _next_batch(self) -> list[_Waiting]:
+    def _next_batch(self, queue: deque[_Waiting]) -> list[_Waiting]:
         """The next requests for the same session; those whose clients have gone are dropped, large ones run alone."""
         batch: list[_Waiting] = []
         size = 0
-        while self._queue and len(batch) < self._limits.batch_requests:
-            waiting = self._queue[0]
-            size += sum(array.nbytes for array in waiting.feeds.values())
+        while queue and len(batch) < self._limits.batch_requests:
+            waiting = queue[0]
+            size += _size(waiting.feeds)
             if batch and (waiting.loaded is not batch[0].loaded or size > _MOST_JOINED):
                 break
-            self._queue.popleft()
+            queue.popleft()
             if not waiting.answer.done():
                 batch.append(waiting)
-        self._waiting.set(len(self._queue))
+        self._waiting.set(self._count())
         return batch
 
     async def follow_file(self, seconds: float) -> None:
@@ -237,6 +257,10 @@ class ServedModel:
             raise ValueError(f"{wrong} is not the file that the model was written with: its checksum differs")
         made = LoadedModel(self.path, self._limits.threads, self._limits.run_seconds)
         return made if look(self.path) == now else None
+
+
+def _size(feeds: dict[str, Array]) -> int:
+    return sum(array.nbytes for array in feeds.values())
 
 
 def _set(future: asyncio.Future[list[Array]], answer: list[Array] | Exception) -> None:

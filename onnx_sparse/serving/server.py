@@ -28,17 +28,10 @@ _log = logging.getLogger("onnx_sparse.serving")
 _KEEP_ALIVE = 75
 #: How long a thread that reads a large request may keep the interpreter from the thread that answers.
 _SWITCH_SECONDS = 0.0005
+#: How many times the largest request its strings may have when an operator has decompressed them.
+_DECOMPRESSED = 4
 #: How often a process looks whether the one that started it is there.
 _PARENT_SECONDS = 1.0
-
-
-def log_to_stderr() -> None:
-    """Write what the server reports to stderr, a line for each event."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s [%(process)d] %(message)s"))
-    _log.addHandler(handler)
-    _log.setLevel(logging.INFO)
-    _log.propagate = False
 
 
 class _HttpServer(uvicorn.Server):
@@ -62,7 +55,8 @@ def serve(settings: Settings, sock: socket.socket, started: Callable[[], None]) 
         StartError: A model cannot be opened, or a port be listened to.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
-    models = _open(settings)
+    os.environ.setdefault("ONNX_SPARSE_DECOMPRESSED_MIB", str(max(_DECOMPRESSED * settings.most_bytes >> 20, 1)))
+    models = opened(settings)
     from onnx_sparse.serving.http_app import HttpApp
     from onnx_sparse.serving.request_log import Requests
 
@@ -84,7 +78,12 @@ def serve(settings: Settings, sock: socket.socket, started: Callable[[], None]) 
         runner.run(_serve(settings, models, app, _HttpServer(config), sock, started, connections))
 
 
-def _open(settings: Settings) -> dict[str, ServedModel]:
+def opened(settings: Settings) -> dict[str, ServedModel]:
+    """The models by name.
+
+    Raises:
+        StartError: One cannot be opened.
+    """
     models = {}
     for name, path in settings.models.items():
         try:

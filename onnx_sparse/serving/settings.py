@@ -38,6 +38,8 @@ class Settings:
         drain_seconds: How long the server goes on after it has been asked to end, no longer ready.
         shares_ports: Whether several processes serve.
         logs_access: Whether each request to a model is logged.
+        log_format: How the log is written, `text` or `json`.
+        log_level: The least level that is logged.
     """
 
     models: dict[str, Path]
@@ -50,6 +52,8 @@ class Settings:
     drain_seconds: float
     shares_ports: bool
     logs_access: bool = False
+    log_format: str = "text"
+    log_level: str = "info"
 
 
 class StartError(Exception):

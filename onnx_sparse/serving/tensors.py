@@ -112,12 +112,13 @@ class Tensors:
         """
         dtype = self._inputs[name].dtype
         if isinstance(values, NumberList):
+            self._check_count(name, values.counts[-1], shape, count)
+            if len(values.counts) > max(len(shape), 1):
+                raise _too_deep(name, len(shape))
             try:
-                array = values.array(f"input {name!r}", dtype)
+                return values.numbers(f"input {name!r}", dtype, tuple(shape)).reshape(shape)
             except ValueError as error:
                 raise RequestError(error) from error
-            self._check_count(name, len(array), shape, count)
-            return array.reshape(shape)
         flat = values.reshape(-1) if isinstance(values, np.ndarray) else _flat(name, values, len(shape))
         self._check_count(name, len(flat), shape, count)
         if self._numpy[name].kind == "O":
@@ -156,7 +157,11 @@ def _flat(name: str, values: Any, rank: int) -> list[Any]:
         if list not in {*map(type, flat)}:
             return flat
         flat = [*chain.from_iterable(value if isinstance(value, list) else (value,) for value in flat)]
-    raise RequestError(f"input {name!r} has lists within each other more than {max(rank, 1)} deep")
+    raise _too_deep(name, rank)
+
+
+def _too_deep(name: str, rank: int) -> RequestError:
+    return RequestError(f"input {name!r} has lists within each other more than {max(rank, 1)} deep")
 
 
 def _cut(name: str, content: bytes, count: int) -> list[bytes]:

@@ -165,9 +165,10 @@ def _forget(pid: int) -> None:
 
 def _work(settings: Settings, sock: socket.socket, writer: Connection) -> None:
     """A worker's whole life."""
-    from onnx_sparse.serving.server import log_to_stderr, serve
+    from onnx_sparse.serving.log import log_to_stderr
+    from onnx_sparse.serving.server import serve
 
-    log_to_stderr()
+    log_to_stderr(settings.log_format, settings.log_level)
     try:
         serve(settings, sock, lambda: writer.send(""))
     except StartError as error:

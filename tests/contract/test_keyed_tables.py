@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from contract.backends import BACKENDS, REPORTING, Call
+from contract.backends import BACKENDS, REPORTING, Call, PlainSession, fed
 from contract.keyed_tables import index_of, joined
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+import onnx_sparse
 from onnx_sparse import KernelError, keyed_tables
 from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas.declaration import element_type
 
 Array = np.ndarray[Any, Any]
 Inputs = dict[str, Array]
 
 each_backend = pytest.mark.parametrize("backend", REPORTING)
 SIZES = (0, 1, 2, 11, 12, 13, 100, 1000, 4095, 4096, 10**4, 10**5)
+
+
+def seeds(few: int, many: int) -> list[Any]:
+    """Many seeds, most of them for the slow tests."""
+    return [*range(few), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(few, many))]
 
 
 def run(backend: str, op: str, inputs: Inputs) -> Array:
@@ -47,7 +57,22 @@ def random_texts(random: np.random.Generator, count: int) -> list[bytes]:
     return [ordered[k] for k in random.permutation(len(ordered))[:count]]
 
 
-@pytest.mark.parametrize("seed", range(40))
+def lookup(op: str, queries: Array, **constants: Array) -> ModelProto:
+    """A model with one node whose keys are initializers."""
+    declared = OPS[op]
+    names = [i.name if i.name in constants or i.name == "queries" else "" for i in declared.inputs]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["positions"], domain=onnx_sparse.DOMAIN)],
+        "lookup",
+        [helper.make_tensor_value_info("queries", element_type(queries.dtype), [None])],
+        [helper.make_tensor_value_info("positions", TensorProto.INT64, [None])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(onnx_sparse.DOMAIN, 1)]
+    return helper.make_model(graph, ir_version=10, opset_imports=imports)
+
+
+@pytest.mark.parametrize("seed", seeds(24, 150))
 def test_random_integers_are_found_on_every_backend(seed: int) -> None:
     random = np.random.default_rng(seed)
     dtype = ("int32", "int64", "uint64")[seed % 3]
@@ -61,9 +86,13 @@ def test_random_integers_are_found_on_every_backend(seed: int) -> None:
         for given in (index, index[:0]):
             inputs = {"keys": keys, "index": given, "queries": queries}
             assert run(backend, "FindKeys", inputs).tolist() == expected, (backend, len(given))
+    plain = onnx_sparse.lower(lookup("FindKeys", queries, keys=keys, index=index))
+    assert len(keys) == 0 or [n.op_type for n in plain.graph.node if n.op_type != "Cast"] == ["LabelEncoder"]
+    assert not plain.graph.initializer
+    assert PlainSession(plain).run(None, {"queries": queries})[0].tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(12, 50))
 def test_random_texts_are_found_on_every_backend(seed: int) -> None:
     random = np.random.default_rng(seed)
     texts = random_texts(random, SIZES[seed % len(SIZES)] // 4)
@@ -80,6 +109,8 @@ def test_random_texts_are_found_on_every_backend(seed: int) -> None:
         for given in (index, index[:0]):
             inputs = {**keys, "index": given, "queries": np.array([*asked, b""], object)[:-1]}
             assert run(backend, "FindStrings", inputs).tolist() == expected, (backend, len(given))
+    plain = PlainSession(onnx_sparse.lower(lookup("FindStrings", inputs["queries"], **keys, index=index)))
+    assert plain.run(None, {"queries": fed(inputs["queries"])})[0].tolist() == expected
 
 
 @each_backend
@@ -145,3 +176,41 @@ def test_an_index_of_replaced_keys_is_told_from_its_checksum() -> None:
     keys[7] = 5000
     with pytest.raises(KernelError, match=r"index has the checksum 0x[0-9a-f]{16} of its keys; that of these is 0x"):
         keyed_tables.require_index(index, keys)
+
+
+def test_a_lookup_without_keys_is_lowered() -> None:
+    queries = np.array([3, 0])
+    plain = PlainSession(onnx_sparse.lower(lookup("FindKeys", queries, keys=queries[:0])))
+    assert plain.run(None, {"queries": queries})[0].tolist() == [-1, -1]
+
+
+def test_the_first_of_equal_keys_is_found_after_lowering() -> None:
+    queries = np.array([9, 5, 1])
+    plain = PlainSession(onnx_sparse.lower(lookup("FindKeys", queries, keys=np.array([5, 9, 5, 9]))))
+    assert plain.run(None, {"queries": queries})[0].tolist() == [1, 0, -1]
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"index": np.zeros(0, np.uint8)}, ""),
+        ({"keys": np.arange(20000) // 2, "index": np.zeros(0, np.uint8)}, "keys[1] = 0 is also keys[0]"),
+        ({"keys": np.arange(20000) * 3}, "index has the checksum 0x"),
+        ({"keys": np.arange(19999)}, "index is of 20000 keys; there are 19999"),
+    ],
+)
+def test_check_compares_keys_and_indexes(changed: Inputs, said: str, external: bool, tmp_path: Path) -> None:
+    keys = np.arange(20000)
+    model = lookup("FindKeys", keys[:1], **{"keys": keys, "index": keyed_tables.key_index(keys), **changed})
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=external, location="m.data")
+    check = onnx_sparse.check(tmp_path / "m.onnx")
+    assert [f.where for f in check.findings] == ["positions"] * bool(said)
+    assert all(f.message.startswith(said) for f in check.findings)
+
+
+def test_check_finds_texts_that_are_duplicates(tmp_path: Path) -> None:
+    onnx.save(lookup("FindStrings", np.array(["a"]), **joined([b"b", b"a", b"a"])), tmp_path / "m.onnx")
+    errors = [f.message for f in onnx_sparse.check(tmp_path / "m.onnx").findings if f.level == "error"]
+    assert errors == ["key 2 = 'a' is also key 1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from typing import Any
 
@@ -23,54 +24,113 @@ from onnx_sparse.serving.errors import RequestError
 from onnx_sparse.serving.inference_requests import read_request
 from onnx_sparse.serving.reading_process import ReadingProcess
 from onnx_sparse.serving.row_requests import read_rows
-from onnx_sparse.serving.tensors import Tensors
+from onnx_sparse.serving.tensors import Tensors, datatype
 
-VALUES = ["1", "0", "-3", "2.5", "1e-7", "1e999", "NaN", "-Infinity", "9007199254740993", "null", "true", '"a"', "[4]"]
+VALUES = [
+    "1",
+    "0",
+    "-3",
+    "2.5",
+    "1e-7",
+    "1e999",
+    "NaN",
+    "-Infinity",
+    "9007199254740993",
+    "16777217",
+    "-0",
+    "257",
+    "null",
+    "true",
+    '"a"',
+    "[4]",
+]
 VALUES += ["[]", "{}", "", " ", "1 2", "+1", "01", '"data": [1, 2]', '"\\"data\\": [5, 6]"', '"],["', "\n7"]
 BEFORE = ["", '"id": ":[1,2", ', '"id": "\\"data\\":[1,2,3]", ', '"\\"data": [1,2,3], ', '"data": [1,2,3], ']
 BEFORE += ['"parameters": {"data": ["abc],[", 1]}, ']
 
 
 @st.composite
-def lists(draw: st.DrawFn) -> str:
-    usual = draw(st.lists(st.sampled_from(VALUES[:5]), max_size=12))
-    odd = draw(st.lists(st.sampled_from(VALUES), max_size=2))
-    values = usual + odd
-    draw(st.randoms(use_true_random=False)).shuffle(values)
+def lists(draw: st.DrawFn, depth: int) -> str:
+    """JSON, or not: lists within each other, mostly of numbers and mostly equally deep."""
+    if depth > 1:
+        values = draw(st.lists(lists(depth - 1 if draw(st.integers(0, 20)) else 1), max_size=4))
+        if draw(st.booleans()):  # all as long as one of them
+            values = values[:1] * draw(st.integers(1, 3))
+    else:
+        values = draw(st.lists(st.sampled_from(VALUES[:5]), max_size=12))
+    if not draw(st.integers(0, 2)):
+        values.insert(draw(st.integers(0, len(values))), draw(st.sampled_from(VALUES)))
     return f"[{draw(st.sampled_from([',', ', ', ' ,'])).join(values)}]"
 
 
-def outcome(read: Any, *arguments: Any) -> Any:
+def outcome(read: Any, *arguments: Any) -> dict[str, np.ndarray] | str:
+    """The inputs, or the error."""
     try:
-        return read(*arguments)
-    except RequestError:
-        return None
+        found = read(*arguments)
+    except RequestError as error:
+        return str(error)
+    feeds: dict[str, np.ndarray] = found.feeds if hasattr(found, "feeds") else found[0]
+    return feeds
 
 
-@settings(max_examples=200)
-@given(lists(), st.sampled_from(BEFORE), st.sampled_from([TensorProto.FLOAT, TensorProto.INT64]))
-def test_pieces_mean_what_the_whole_means(text: str, before: str, dtype: int) -> None:
-    inputs = {"x": InputType(dtype, (None,))}
-    features = Features([Feature("x", "dense", {"values": "x"}, None)], inputs)
-    tensors = Tensors(inputs, [])
-    count = len(json.loads(text)) if outcome_of_json(text) else text.count(",") + 1
-    kind = {TensorProto.FLOAT: "FP32", TensorProto.INT64: "INT64"}[dtype]
-    tensor = f'{{"name": "x", "shape": [{count}], "datatype": "{kind}", "data": {text}}}'
+pytestmark = pytest.mark.skipif(number_lists._library() is None, reason="without the library, no list is cut out")
+KINDS = ["FP32", "INT64", "FP16", "UINT8", "FP64", "BF16", "UINT64", "BOOL", "BYTES"]
+
+
+@settings(max_examples=100)
+@given(st.data(), st.sampled_from(["", *BEFORE]), st.sampled_from(KINDS[:3]))
+def test_pieces_mean_what_the_whole_means(data: st.DataObject, before: str, kind: str) -> None:
+    depth = data.draw(st.integers(1, 3))
+    check(data.draw(lists(depth)), depth, kind, before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_value_at_every_place(kind: str) -> None:
+    for value in [*VALUES, "1e40", "70000", "18446744073709551615", "-9223372036854775808", "1" + "0" * 30, "1-2"]:
+        for place in range(4):
+            check(f"[{', '.join(['0', '3', '1', '1'][:place] + [value] + ['0'] * (3 - place))}]", 1, kind, "")
+
+
+def check(text: str, depth: int, kind: str, before: str) -> None:
+    """Compare requests and rows of dense, ragged and sparse features with lists cut out with the same read whole."""
+    dtype = next(dtype for dtype in TensorProto.DataType.values() if dtype and datatype(dtype) == kind)
+    inputs = {"x": InputType(dtype, (None,) * depth)}
+    value, whole_number = InputType(dtype, (None,)), InputType(TensorProto.INT64, (None,))
+    splits = {f"r{k}": whole_number for k in range(depth - 1)}
+    roles = {"row_splits" if k == 0 else f"row_splits_{k}": f"r{k}" for k in range(depth - 1)}
+    kinds = [Features([Feature("x", "dense", {"values": "x"}, None)], inputs)]
+    if depth > 1:
+        kinds.append(Features([Feature("x", "ragged", {"values": "x", **roles})], {"x": value, **splits}))
+    if depth == 2:
+        parts = {"indices": "i", "values": "x", "dense_shape": "s"}
+        types = {"i": InputType(TensorProto.INT64, (None, 2)), "x": value, "s": InputType(TensorProto.INT64, (2,))}
+        kinds.append(Features([Feature("x", "sparse", parts)], types))
+    try:
+        shape = list(np.array(json.loads(text)).shape) if outcome_of_json(text) else [1] * depth
+    except ValueError:  # lists of different lengths
+        shape = [len(re.findall(r"[^][, ]+", text))]
+    tensor = f'{{"name": "x", "shape": {shape}, "datatype": "{kind}", "data": {text}}}'
     request = f'{{{before}"inputs": [{tensor}]}}'.encode()
-    rows = [f'{{"{key}": {text}}}'.encode() for key in ("instances", "inputs")]
-    rows += [f'{{"inputs": {{"x": {text}}}}}'.encode()]
-    calls: list[Any] = [(read_request, request, None, tensors, ["y"]), *((read_rows, row, features) for row in rows)]
+    calls: list[Any] = [(read_request, request, None, Tensors({"x": InputType(dtype, None)}, []), ["y"])]
+    for features in kinds:
+        texts = [f'{{"instances": {text}}}', f'{{"inputs": {text}}}', f'{{"inputs": {{"x": {text}}}}}']
+        texts += [f'{{"instances": [{{"x": {text}}}, {{"x": [1]}}]}}']
+        calls += [(read_rows, body.encode(), features, ["y"]) for body in texts]
     whole = [outcome(*call) for call in calls]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(number_lists, "_LONG", 2)
-        patch.setattr(number_lists, "_PIECE", 5)
+        patch.setattr(number_lists, "_PART", 3)
+        patch.setattr(number_lists, "_SEARCHED", 700)
         pieces = [outcome(*call) for call in calls]
-    for one, other in zip(whole, pieces, strict=True):
-        assert (one is None) == (other is None), text
-        if one is not None:
-            feeds = [found.feeds if hasattr(found, "feeds") else found[0] for found in (one, other)]
-            assert feeds[0]["x"].tobytes() == feeds[1]["x"].tobytes()
-            assert feeds[0]["x"].dtype == feeds[1]["x"].dtype
+    for call, one, other in zip(calls, whole, pieces, strict=True):
+        assert type(one) is type(other), (call, one, other)
+        if isinstance(one, str):
+            assert one == other or not re.search(r"does not fit$|has the shape|values", one), (call, one, other)
+        else:
+            assert isinstance(other, dict)
+            assert {n: (a.dtype, a.shape, a.tobytes()) for n, a in one.items()} == {
+                n: (a.dtype, a.shape, a.tobytes()) for n, a in other.items()
+            }, call
 
 
 def outcome_of_json(text: str) -> bool:

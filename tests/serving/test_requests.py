@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +18,8 @@ from onnx import TensorProto
 from onnx_sparse.rows.model_features import Features, InputType
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.features import Feature
-from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.endpoints import ENDPOINTS, openapi
+from onnx_sparse.serving.errors import _EXTENSIONS, RequestError
 from onnx_sparse.serving.inference_requests import InferenceRequest, read_request, write_response
 from onnx_sparse.serving.row_requests import read_rows, write_rows
 from onnx_sparse.serving.tensors import Tensors, datatype, to_bytes
@@ -187,11 +189,16 @@ BASKETS = Features(
         "age": InputType(TensorProto.FLOAT, (None,)),
     },
 )
+OUTPUTS = ["scores", "ids"]
 ROW = {"items": [5, 7], "age": 31}
 BAD_ROWS: dict[str, tuple[Any, str]] = {
     "neither": ({}, "send either 'instances' or 'inputs'"),
     "both": ({"instances": [], "inputs": {}}, "send either 'instances' or 'inputs'"),
     "another key": ({"instances": [ROW], "rows": []}, "the request has 'rows'"),
+    "no output": ({"instances": [ROW], "outputs": ["score"]}, "the model has no output 'score'; it has scores, ids"),
+    "no outputs": ({"instances": [ROW], "outputs": []}, "'outputs' is []; a list of the names of outputs is expected"),
+    "outputs": ({"instances": [ROW], "outputs": {}}, "'outputs' is {}; a list of the names of outputs is expected"),
+    "signature": ({"instances": [ROW], "signature_name": "x"}, "no signature 'x'; the model has 'serving_default'"),
     "no rows": ({"instances": []}, "'instances' must be a non-empty list"),
     "no list": ({"instances": ROW}, "'instances' must be a non-empty list"),
     "no object": ({"instances": [ROW, 1]}, "instances[1] must be an object with the features 'items', 'age'"),
@@ -206,11 +213,22 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
 }
 
 
+def test_the_guide_has_every_address_and_field():
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "serving.md").read_text()
+    table = guide[guide.index("### Addresses and fields") :]
+    schemas = openapi({})["components"]["schemas"]
+    words = {field for name in ("Infer", "Predict") for field in schemas[name]["properties"]}
+    words |= {*schemas["Infer"]["properties"]["inputs"]["items"]["properties"], *_EXTENSIONS}
+    words -= {"parameters"}
+    words |= {each.path.replace("/versions/{version}", "") for each in ENDPOINTS if "{verb}" not in each.path}
+    assert [word for word in sorted(words) if f"{word}`" not in table] == []
+
+
 @pytest.mark.parametrize("kind", BAD_ROWS)
 def test_bad_rows(kind):
     request, message = BAD_ROWS[kind]
     with pytest.raises(RequestError) as raised:
-        read_rows(json.dumps(request).encode(), BASKETS)
+        read_rows(json.dumps(request).encode(), BASKETS, OUTPUTS)
     assert message in str(raised.value)
 
 
@@ -219,7 +237,7 @@ def test_rows_and_columns():
     rows = {"instances": [ROW, {"items": None, "age": 2.5}], "signature_name": "serving_default"}
     columns = {"inputs": {"items": [[5, 7], []], "age": [31, 2.5]}}
     for request, count in ((rows, 2), (columns, None)):
-        feeds, found = read_rows(json.dumps(request).encode(), BASKETS)
+        feeds, found, _ = read_rows(json.dumps(request).encode(), BASKETS, OUTPUTS)
         assert found == count
         assert {name: array.tolist() for name, array in feeds.items()} == {
             name: array.tolist() for name, array in expected.items()
@@ -230,13 +248,13 @@ def test_a_single_feature_needs_no_name():
     known = Features([Feature("m", "example", {"serialized": "m"})], {"m": InputType(TensorProto.STRING, (None,))})
     message = {"b64": base64.b64encode(b"\0\xff").decode()}
     for request in ({"instances": [message]}, {"instances": [{"m": message}]}, {"inputs": [message]}):
-        feeds, _ = read_rows(json.dumps(request).encode(), known)
+        feeds, _, _ = read_rows(json.dumps(request).encode(), known, OUTPUTS)
         assert feeds["m"].tobytes() == b"\0\xff"
     with pytest.raises(RequestError, match="feature 'm', row 0: a serialized message is expected"):
-        read_rows(b'{"instances": ["text"]}', known)
+        read_rows(b'{"instances": ["text"]}', known, OUTPUTS)
     for rows in ([{"n": message}], [{"m": message}, {"n": message}]):
         with pytest.raises(RequestError, match=rf"instances\[{len(rows) - 1}\]: the model has no feature 'n'"):
-            read_rows(json.dumps({"instances": rows}).encode(), known)
+            read_rows(json.dumps({"instances": rows}).encode(), known, OUTPUTS)
 
 
 def test_answers_of_rows():

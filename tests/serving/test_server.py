@@ -23,6 +23,7 @@ from support.serving_client import Client, Server, inference_body, serving
 
 import onnx_sparse
 from onnx_sparse.batching import run_joined
+from onnx_sparse.cli import main
 from onnx_sparse.serving.grpc_service import _health, _message
 
 CLIENTS, REQUESTS = 16, 1000
@@ -243,7 +244,7 @@ def test_access_log_and_ids(path: Path) -> None:
             grpc_call(server.grpc, "ModelInfer", _message("InferRequest")(model_name="baskets", id="b\n8"), "Empty")
         server.process.terminate()
         assert server.process.stderr is not None
-        lines = [line.split("] ")[1] for line in server.process.stderr if "model baskets: " in line]
+        lines = [line.split("] INFO ")[1] for line in server.process.stderr if "model baskets: " in line]
     found = [re.sub(r"[0-9.]+ ms", "T ms", line.strip()) for line in lines]
     expected = [
         "rows 400, T ms, id a-7",
@@ -252,6 +253,26 @@ def test_access_log_and_ids(path: Path) -> None:
         "grpc 400, T ms, id -",
     ]
     assert found == [f"model baskets: {line}" for line in expected]
+
+
+def test_the_log_as_json(path: Path) -> None:
+    with serving(path, options=["--access-log", "--log-format", "json"]) as server:
+        assert server.client().post("/v1/models/baskets:predict", {}, {"x-request-id": "a-7"}).status == 400
+        server.process.terminate()
+        assert server.process.stderr is not None
+        (found,) = [json.loads(line) for line in server.process.stderr]
+    assert (found["level"], found["model"], found["status"], found["id"]) == ("info", "baskets", 400, "a-7")
+
+
+def test_bounds_and_costs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--check", "--json", str(path), "--max-request-size", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bounds"]["bytes of a request"] == 2 << 20
+    assert found["models"]["baskets"]["joined"]
+    assert found["models"]["baskets"]["bytes"] == path.stat().st_size
+    assert [*found["models"]["baskets"]["milliseconds"]] == ["1", "64"]
+    assert main(["serve", "--check", str(path)]) == 0
+    assert "requests are joined" in capsys.readouterr().out
 
 
 def compress(encoding: str, content: bytes) -> bytes:

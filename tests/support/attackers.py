@@ -70,6 +70,7 @@ REQUESTS: dict[str, Callable[[int], Request]] = {
     "nested": lambda size: _tensor(b"0.5", size, b"[[", b"]]"),
     "rows": lambda size: (_PREDICT, b'{"instances": [[%b]]}' % _numbers(b"0.5", size)[1], {}),
     "lists": lambda size: (_PREDICT, b'{"instances": [%b]}' % _numbers(b"[]", size)[1], {}),
+    "records": lambda size: (_PREDICT, b'{"instances": [%b]}' % _numbers(b'{"x": [0.5]}', size)[1], {}),
     "texts": lambda size: _text("text", b"x" * size),
     "many texts": lambda size: _text("text", b"xy", size // 5),
     "inflated": _inflated,

@@ -1,6 +1,7 @@
 // DecodeCompressed, by zlib where the library was built with it.
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -20,6 +21,14 @@ namespace {
 
 // How many bytes are read or decompressed at a time; also zlib counts in 32 bits.
 constexpr size_t kPiece = size_t{1} << 15;
+
+// How many bytes the strings of a run may have together: a few bytes can stand for a thousand times as many.
+size_t most_bytes() {
+  constexpr unsigned long long kMebibytes = 1024;
+  const char* wanted = std::getenv("ONNX_SPARSE_DECOMPRESSED_MIB");
+  const unsigned long long given = wanted == nullptr ? 0 : std::strtoull(wanted, nullptr, 10);
+  return static_cast<size_t>(std::min(given == 0 ? kMebibytes : given, 1ULL << 40)) << 20;
+}
 
 // Bytes that are appended in pieces, whose memory is kept for the next string.
 class Content {
@@ -56,10 +65,11 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Appends what a text that is not empty stands for, and takes what has been read off it. Returns zlib's status.
-  int read(std::string_view& text, Content& content) {
+  // Appends what a text that is not empty stands for, and takes what has been read off it, until there are more bytes
+  // than the most. Returns zlib's status.
+  int read(std::string_view& text, Content& content, size_t most) {
     int status = inflateReset(&stream_);
-    while (status == Z_OK) {
+    while (status == Z_OK && content.size() <= most) {
       const size_t given = std::min(text.size(), kPiece);
       stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
       stream_.avail_in = static_cast<uInt>(given);
@@ -88,11 +98,18 @@ void decode_compressed(const Call& call) {
   const std::string format = gzip ? "GZIP" : "ZLIB";
   Stream stream(gzip);
   Content content;
+  const size_t most = most_bytes();
+  size_t total = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     content.clear();
     for (std::string_view text = texts[i]; !text.empty();) {
-      const int status = stream.read(text, content);
+      const int status = stream.read(text, content, most - total);
       if (status == Z_MEM_ERROR) throw std::bad_alloc();
+      if (content.size() > most - total) {
+        throw InvalidArgument{"the strings decompress to more than " + std::to_string(most) + " bytes, up to " +
+                              element_name("input", input, static_cast<int64_t>(i)) +
+                              "; ONNX_SPARSE_DECOMPRESSED_MIB allows more"};
+      }
       if (status != Z_STREAM_END) {
         const std::string name = element_name("input", input, static_cast<int64_t>(i));
         throw InvalidArgument{name + (status == Z_BUF_ERROR ? " ends inside its data of " : " has damaged data of ") +
@@ -100,6 +117,7 @@ void decode_compressed(const Call& call) {
       }
       if (!gzip) break;
     }
+    total += content.size();
     char* to = output.resize(i, content.size());
     if (to != nullptr) content.copy(to);
   }
