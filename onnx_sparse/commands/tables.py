@@ -82,12 +82,19 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
         UsageError: A file to write is given, and no table.
     """
     from onnx_sparse.commands.embedding_tables import check_files, describe, replace_tables, tables_of
+    from onnx_sparse.commands.keyed_replacement import is_keyed, replace_by_keys
     from onnx_sparse.models.load_and_save import load_model
 
     path = Path(settings.model)
     if settings.replace:
         path = Path(settings.output or path)
-        replace_tables(Path(settings.model), path, settings.replace)
+        keyed = {name: Path(new) for name, new in settings.replace.items() if is_keyed(new)}
+        if keyed and len(keyed) < len(settings.replace):
+            raise UsageError("tables with keys and tables without are replaced by two commands")
+        if keyed:
+            replace_by_keys(Path(settings.model), path, keyed)
+        else:
+            replace_tables(Path(settings.model), path, settings.replace)
     elif settings.output is not None:
         raise UsageError("--output is for replace")
     model = load_model(path)
