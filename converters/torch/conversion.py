@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -20,6 +20,7 @@ from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
+from onnx_sparse.converters.torch.infinite_bounds import clip_to_infinity
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
 from onnx_sparse.converters.torch.lost_initializers import put_back_initializers
 from onnx_sparse.converters.torch.neutral_elements import compared_exactly
@@ -71,9 +72,12 @@ def draft_of(source: Source, opset_version: int = OPSET, *, masked_fill: bool = 
 def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
     _refuse_constant_outputs(source)
     _refuse_results_for_gradients(source)
+    dynamic = source.dynamic_sizes  # before decompositions, which may make constants of them
     exported = _exported(source, opset_version, table)
+    _refuse_lost_sizes(exported.model, source.inputs, dynamic)
     put_back_initializers(exported.model)
     correct_reductions(exported.model)
+    clip_to_infinity(exported.model)
     state_inferred_sizes(exported.model)
     _cast_outputs(exported.model, source)
     _name_inputs(exported.model, source.inputs)
@@ -217,6 +221,25 @@ def _refuse_results_for_gradients(source: Source) -> None:
     ]
     if used:
         raise ConversionError(unsupported=used)
+
+
+def _refuse_lost_sizes(model: Any, names: Sequence[str], dynamic: Collection[tuple[str, int]]) -> None:
+    """Refuse a model that takes one size only, where the program takes any.
+
+    Raises:
+        ConversionError: With these sizes.
+    """
+    sizes = {
+        (name, axis): str(size if isinstance(size, int) else size.value)
+        for name, value in zip(names, model.graph.inputs, strict=True)
+        for axis, size in enumerate(value.shape or ())
+    }
+    lost = [f"{name}.shape[{axis}] = {known}" for name, axis in dynamic if (known := sizes[name, axis]).isdecimal()]
+    if lost:
+        raise ConversionError(
+            f"torch's decompositions take {', '.join(lost)} for a constant, which is declared dynamic; declare it "
+            "static, or change the operation whose result depends on it"
+        )
 
 
 def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:

@@ -62,7 +62,8 @@ def describe(source: Source) -> tuple[CompositeSpecs, Layout]:
             indices, indexed = (arguments[part] for part in named)
             origin = _origin(indices, inputs)
             if origin is not None and hasattr(indexed, "meta"):
-                ids.setdefault(origin, indexed.meta["val"].shape[arguments.get("dim", 0) or 0])
+                shape = indexed.meta["val"].shape or (1,)  # a scalar is indexed as one element
+                ids.setdefault(origin, shape[arguments.get("dim", 0) or 0])
     per_entry = {name for found in bags for name in found.entries} | {found.values for found in ragged}
     sizes, symbols = _sizes(inputs, per_entry)
     bounds: dict[str, Size] = {}

@@ -40,6 +40,17 @@ class Source:
         return [argument.name for argument in self.arguments if not hasattr(argument, "value")]
 
     @property
+    def dynamic_sizes(self) -> list[tuple[str, int]]:
+        """The input and axis of each size that is not constant."""
+        values = {node.name: node.meta.get("val") for node in self.program.graph.nodes if node.op == "placeholder"}
+        return [
+            (name, axis)
+            for name in self.inputs
+            for axis, size in enumerate(getattr(values.get(name), "shape", ()))
+            if not isinstance(size, int) and not size.node.expr.is_number
+        ]
+
+    @property
     def output_dtypes(self) -> list[int | None]:
         """ONNX's number of the element type of each output, in order; None for one that is no tensor but a number."""
         torch, program = require("torch"), self.program

@@ -21,8 +21,8 @@ from typing import Any
 #: Tells an outcome and its reason: what becomes of the case if the process ends after it.
 Tell = Callable[[str, str], None]
 
-#: A case that takes longer has hung.
-_SECONDS = 60
+#: A case that tells nothing for longer has hung.
+_SECONDS = 120
 #: After so many cases a process ends, whose compiled models take memory.
 _CASES_PER_PROCESS = 200
 
@@ -89,7 +89,7 @@ class Suite:
         while left:
             receiver, sender = context.Pipe(duplex=False)
             batch = left[:_CASES_PER_PROCESS]
-            process = context.Process(target=self._work, args=(sender, cases, batch), daemon=True)
+            process = context.Process(target=self._work, args=(sender, cases, batch))  # may have children itself
             process.start()
             sender.close()
             for name in batch:

@@ -21,6 +21,17 @@ def one_hot(node: Node, emit: TorchEmitter) -> Tensor:
     ids, classes = emit.int64(node.tensor("self")), node.integer("num_classes")
     if classes < 1:
         raise Unsupported("the number of classes is that of the largest id; give num_classes")
+    if ids.rank == 0:  # which OneHot does not take
+        return emit.op(
+            "Reshape",
+            _one_hot(emit, emit.op("Reshape", ids, emit.constant([1]), shape=(1,)), classes),
+            emit.constant([classes]),
+            shape=(classes,),
+        )
+    return _one_hot(emit, ids, classes)
+
+
+def _one_hot(emit: TorchEmitter, ids: Tensor, classes: int) -> Tensor:
     places = emit.constant(list(range(classes)))
     checked = emit.op("Gather", places, never_negative(emit, ids, emit.constant([classes])), axis=0, shape=ids.shape)
     shape = None if ids.shape is None else (*ids.shape, classes)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.ordering import sorted_along
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.schemas.declaration import FLOATS
+from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
@@ -72,10 +73,17 @@ def mode(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
 def _median_of_all(node: Node, emit: TorchEmitter, *, skips_nan: bool) -> Tensor:
     x = emit.op("Reshape", node.tensor("self"), emit.constant([-1]), shape=(None,))
     ordered, _ = sorted_along(emit, x, 0, descending=False)
-    if x.dtype in FLOATS:  # so that no elements have one, too
-        ordered = emit.op("Concat", ordered, emit.constant([float("nan")], x.dtype), axis=0, shape=(None,))
+    # So that no elements have one, too.
+    ordered = emit.op("Concat", ordered, emit.constant([_of_none(x.dtype)], x.dtype), axis=0, shape=(None,))
     place = _median_place(emit, x, 0, skips_nan=skips_nan)
     return emit.scalar(emit.op("Gather", ordered, place, axis=0, shape=(1,)))
+
+
+def _of_none(dtype: DType) -> float:
+    """What torch says is the median of no elements."""
+    if dtype in FLOATS:
+        return float("nan")
+    return int(np.iinfo(numpy_dtype(dtype)).min) if dtype in (TensorProto.INT32, TensorProto.INT64) else 0
 
 
 def _median(node: Node, emit: TorchEmitter, *, skips_nan: bool) -> tuple[Tensor, Tensor]:

@@ -25,6 +25,22 @@ def sort(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     return sorted_along(emit, x, x.axis(node.integer("dim")), descending=node.flag("descending"))
 
 
+@handles("aten.topk.default", to="TopK")
+def largest(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
+    """The k largest or smallest elements along a dimension, and where each was; k may be a size."""
+    x, k = node.tensor("self"), emit.vector(node.number("k"))
+    options = {"largest": int(node.flag("largest")), "sorted": int(node.flag("sorted"))}
+    rank = x.rank
+    if rank == 0:  # which TopK does not take
+        node.disregard("dim")
+        x = emit.op("Reshape", x, emit.constant([1]), shape=(1,))
+    axis = x.axis(node.integer("dim")) if rank else 0
+    known = None if k.value is None else int(k.value[0])
+    shape = None if x.shape is None else (*x.shape[:axis], known, *x.shape[axis + 1 :])
+    values, places = emit.ops("TopK", [x, k], [x.dtype, TensorProto.INT64], [shape, shape], axis=axis, **options)
+    return (values, places) if rank else (emit.scalar(values), emit.scalar(places))
+
+
 @handles("aten.cummax.default", to="TopK, ArgMax", notes="In memory for all pairs along the dimension.")
 def largest_so_far(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     """The largest of the elements up to each, and where it is: of equal ones the last; NaN is larger than numbers."""

@@ -67,9 +67,12 @@ _Write = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 def _along(node: Node, emit: TorchEmitter, start: Tensor, ids: Tensor, src: Tensor, write: _Write) -> Tensor:
     """What is written along a dimension, which a scalar does not have."""
-    if start.rank == 0:
+    rank = start.rank
+    start, ids, src = (
+        t if t.rank else emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src)
+    )
+    if rank == 0:
         node.disregard("dim")
-        start, ids, src = (emit.op("Reshape", t, emit.constant([1]), shape=(1,)) for t in (start, ids, src))
         return emit.scalar(write(start, ids, src, 0))
     return write(start, ids, src, start.axis(node.integer("dim")))
 
@@ -93,18 +96,14 @@ def scatter_value(node: Node, emit: TorchEmitter) -> Tensor:
 @handles("aten.index_copy.default", to="ScatterND")
 def index_copy(node: Node, emit: TorchEmitter) -> Tensor:
     """The slices of source in place of those of self at index."""
-    start, ids, source = node.tensor("self"), index(emit, node.tensor("index")), node.tensor("source")
-    if start.rank == 0:
-        raise Unsupported("a scalar is not copied into")
-    dim = start.axis(node.integer("dim"))
-    if ids.rank == 0:
-        ids = emit.op("Reshape", ids, emit.constant([1]), shape=(1,))
-    if source.rank == 0:
-        source = emit.op("Reshape", source, emit.constant([1]), shape=(1,))
-    places = emit.int64(never_negative(emit, ids, emit.count(start, dim)))
-    column = emit.op("Unsqueeze", places, emit.constant([1]), shape=None if ids.shape is None else (*ids.shape, 1))
-    first, rows = (_front(emit, tensor, dim) for tensor in (start, source))
-    return _back(emit, emit.op("ScatterND", first, column, rows, shape=first.shape), dim)
+
+    def write(start: Tensor, ids: Tensor, source: Tensor, dim: int) -> Tensor:
+        places = emit.int64(never_negative(emit, ids, emit.count(start, dim)))
+        column = emit.op("Unsqueeze", places, emit.constant([1]), shape=None if ids.shape is None else (*ids.shape, 1))
+        first, rows = (_front(emit, tensor, dim) for tensor in (start, source))
+        return _back(emit, emit.op("ScatterND", first, column, rows, shape=first.shape), dim)
+
+    return _along(node, emit, node.tensor("self"), index(emit, node.tensor("index")), node.tensor("source"), write)
 
 
 @handles("aten.index_fill.int_Scalar", to="ScatterND")
@@ -120,17 +119,18 @@ def index_fill_of_tensor(node: Node, emit: TorchEmitter) -> Tensor:
 
 
 def _filled(node: Node, emit: TorchEmitter) -> Tensor:
-    start, ids, value = node.tensor("self"), index(emit, node.tensor("index")), node.number("value")
-    if start.rank == 0:
-        raise Unsupported("a scalar is not filled by index")
-    dim = start.axis(node.integer("dim"))
-    places = emit.op("Reshape", emit.int64(ids), emit.constant([-1, 1]), shape=(None, 1))
-    first = _front(emit, start, dim)
+    start, value = node.tensor("self"), node.number("value")
     number = value if isinstance(value, Tensor) else emit.constant(value, start.dtype)
-    rest = emit.op("Slice", emit.shape_of(first), emit.constant([1]), emit.constant([2**62]), shape=(first.rank - 1,))
-    shape = emit.op("Concat", emit.count(places, 0), rest, axis=0, shape=(first.rank,))
-    rows = emit.op("Expand", emit.cast(number, start.dtype), shape, shape=(None, *(first.shape or ())[1:]))
-    return _back(emit, emit.op("ScatterND", first, places, rows, shape=first.shape), dim)
+
+    def write(start: Tensor, ids: Tensor, number: Tensor, dim: int) -> Tensor:
+        places = emit.op("Reshape", emit.int64(ids), emit.constant([-1, 1]), shape=(None, 1))
+        first = _front(emit, start, dim)
+        rest = emit.shape_of(first, 1)
+        shape = emit.op("Concat", emit.count(places, 0), rest, axis=0, shape=(first.rank,))
+        rows = emit.op("Expand", emit.cast(number, start.dtype), shape, shape=(None, *(first.shape or ())[1:]))
+        return _back(emit, emit.op("ScatterND", first, places, rows, shape=first.shape), dim)
+
+    return _along(node, emit, start, index(emit, node.tensor("index")), number, write)
 
 
 @handles("aten.put.default", to="ScatterElements or UnsortedSegmentSum")
@@ -226,18 +226,13 @@ class _Lookup:
 
 def _by_slices(node: Node, emit: TorchEmitter, source: Tensor, reduction: str, include_self: bool) -> Tensor:
     """Reduce slices along a dimension, each with one index."""
-    start, ids = node.tensor("self"), index(emit, node.tensor("index"))
-    if start.rank == 0:
-        raise Unsupported("a scalar is not reduced into")
-    dim = start.axis(node.integer("dim"))
-    if ids.rank == 0:
-        ids = emit.op("Reshape", ids, emit.constant([1]), shape=(1,))
-    if source.rank == 0:
-        source = emit.op("Reshape", source, emit.constant([1]), shape=(1,))
-    size = emit.count(start, dim)
-    first, data = (_front(emit, tensor, dim) for tensor in (start, source))
-    rows = _Rows(first, data, ids, size)
-    return _back(emit, _reduced(emit, rows, reduction, include_self), dim)
+
+    def write(start: Tensor, ids: Tensor, source: Tensor, dim: int) -> Tensor:
+        first, data = (_front(emit, tensor, dim) for tensor in (start, source))
+        rows = _Rows(first, data, ids, emit.count(start, dim))
+        return _back(emit, _reduced(emit, rows, reduction, include_self), dim)
+
+    return _along(node, emit, node.tensor("self"), index(emit, node.tensor("index")), source, write)
 
 
 def _by_elements(node: Node, emit: TorchEmitter, src: Tensor, reduction: str, include_self: bool) -> Tensor:
