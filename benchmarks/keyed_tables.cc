@@ -70,7 +70,8 @@ uint64_t least(const uint32_t* slots, uint64_t slot_count, const uint64_t* keys,
   uint64_t at[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) at[lane] = seed + static_cast<uint64_t>(lane);
   for (int64_t done = 0; done < lookups; done += kLanes) {
-    for (uint64_t& state : at) state = state * 6364136223846793005 + 1442695040888963407 + keys[slots[(state >> 33) % slot_count]];
+    for (uint64_t& state : at)
+      state = state * 6364136223846793005 + 1442695040888963407 + keys[slots[(state >> 33) % slot_count]];
   }
   uint64_t all = 0;
   for (const uint64_t state : at) all ^= state;
