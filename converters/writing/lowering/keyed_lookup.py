@@ -43,14 +43,15 @@ class KeyedTable:
         keys: The keys, `[n]`: int32, int64, uint64, or bytes in an array of objects.
         values: Their values, `[n, ...]`, in one or several parts.
         name: What the names of its constants begin with.
+        grows: Whether no number of keys is too few for an index: the next model has others. Tables of rows grow.
 
     Raises:
         Unsupported: A key is there with two values; of many keys, where they are looked up.
     """
 
-    def __init__(self, home: Emitter, keys: Array, *values: Array, name: str = "") -> None:
+    def __init__(self, home: Emitter, keys: Array, *values: Array, name: str = "", grows: bool = False) -> None:
         self.keys, self.parts = keys, values
-        self._home, self.name = home, name
+        self._home, self.name, self._grows = home, name, grows or values[0].ndim > 1
         self._written: dict[Any, Tensor] = {}
         self._first: int | None = None
         if keys.ndim == 1 and len(keys) <= MOST_ENCODED and len(set(keys.tolist())) < len(keys):
@@ -135,8 +136,8 @@ class KeyedTable:
         self.keys, self.parts = self.keys[kept], (values[kept],)
 
     def _is_encoded(self) -> bool:
-        """Whether a LabelEncoder looks keys up. Tables of rows are never too small to grow."""
-        return len(self) <= MOST_ENCODED and not self.shape
+        """Whether a LabelEncoder looks keys up."""
+        return len(self) <= MOST_ENCODED and not self._grows
 
     def rows_at(self, emit: Emitter, places: Tensor, default: Tensor) -> Tensor:
         """The values at some positions, and the default where a position is -1."""
