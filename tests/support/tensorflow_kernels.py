@@ -325,6 +325,10 @@ def drawn(row: Row, seed: int) -> Trial:
     ends = {each.high for each in _flat(row.arguments.values()) if isinstance(each, Input)}
     for letter in (ends & sizes.keys()) | (set(row.known) if row.zeros is None else set(letters) - set(row.zeros)):
         sizes[letter] = max(sizes[letter], 1)
+    for each in _flat(row.arguments.values()):
+        if isinstance(each, Input) and each.make and each.sizes[:1].isalpha():  # no more entries than elements
+            cells = [_size(letter, sizes) for letter in each.of]
+            sizes[each.sizes[0]] = min(sizes[each.sizes[0]], int(np.prod(cells)))
     return Trial(
         row.op,
         f"drawn {seed}",
