@@ -17,6 +17,8 @@ def state_inferred_sizes(model: Any) -> None:
         if node.op_type != "Reshape" or node.domain or node.inputs[1] is None:
             continue
         sizes, shape = node.inputs[1].producer(), node.outputs[0].shape
+        if shape is not None and 0 in tuple(shape):
+            node.attributes["allowzero"] = ir.AttrInt64("allowzero", 1)  # a 0 is no size of the input
         if sizes is None or sizes.op_type != "Concat" or shape is None or len(sizes.inputs) != len(shape):
             continue
         tape, stated = ir.tape.Tape(), list(sizes.inputs)
