@@ -26,6 +26,9 @@ def state_inferred_sizes(model: Any) -> None:
             constant = ir.convenience.get_const_tensor(stated[place])
             if isinstance(size, int) and constant is not None and constant.numpy().tolist() == [-1]:
                 stated[place] = tape.op("Constant", [], {"value": ir.tensor([size])})
+        known = [ir.convenience.get_const_tensor(value) for value in stated]
+        if not any(constant is not None and (constant.numpy() < 1).any() for constant in known):
+            node.attributes["allowzero"] = ir.AttrInt64("allowzero", 1)  # sizes of other tensors may be 0
         if tape.nodes:  # other reshapes may share the sizes, and infer another one
             node.replace_input_with(1, tape.op("Concat", stated, {"axis": 0}))
             node.graph.insert_before(node, tape.nodes)

@@ -24,10 +24,11 @@ from onnx_sparse.converters.torch.examples import Example
 from onnx_sparse.converters.torch.reference import TorchReference
 from onnx_sparse.converters.torch.source import Source, to_numpy, to_torch
 from onnx_sparse.converters.torch.tracing import trace
-from onnx_sparse.converters.torch.trial import distinct, is_refusal, require_run
+from onnx_sparse.converters.torch.trial import ORDERING, distinct, is_refusal, require_run
 from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.verify import verify
+from onnx_sparse.models.graphs import all_nodes
 
 #: The outcomes, the best first. `not ours` is what torch.export or its decompositions refuse, `caught` a conversion
 #: that is refused because the model was run and failed or differed.
@@ -272,7 +273,12 @@ def _verified(case: Case, source: Source, model: Any) -> Found:
 
 
 def _are_ties(source: Source, model: Any, run: Callable[..., Any], feeds: Mapping[str, Array]) -> bool:
-    """Whether results agree where no two elements are equal: of equal ones, frameworks choose different ones."""
+    """Whether only places differ, and agree where no two elements are equal: of these, frameworks choose others."""
+    if not any(node.op_type in ORDERING for node in all_nodes(model.graph.node)):
+        return False
+    pairs = zip(source.run(feeds), run(feeds), strict=True)
+    if not all(want.dtype.kind in "iu" or _agree([want], [got], half_floats(model)) for want, got in pairs):
+        return False
     drawn = distinct(feeds, model)
     try:
         return bool(drawn) and _agree(source.run(drawn), run(drawn), half_floats(model))

@@ -78,6 +78,7 @@ def variance(node: Node, emit: TorchEmitter) -> Tensor:
     squares = emit.op("Mul", *[emit.op("Sub", x, mean)] * 2)
     total = emit.op("ReduceSum", squares, axes, keepdims=0) if dims else squares
     left = emit.op("Max", emit.op("Sub", count, less), emit.like(0, x))
+    left = emit.op("Mul", left, emit.op("Min", count, emit.like(1, x)))  # of no elements it is NaN
     return emit.cast(emit.op("Div", total, left), node.tensor("inp").dtype)
 
 
