@@ -18,7 +18,7 @@ from zoo.isolated_cases import Suite, Tell
 import census
 from census.cases import DTYPES, cases, operators
 from census.expected import EXPECTED, FAULTS
-from census.page import PAGE, RECORD, compact, page
+from census.page import PAGE, RECORD, compact, page, recorded
 from census.walk import DIES, EQUAL, OUTCOMES, walk
 
 
@@ -26,11 +26,15 @@ def main() -> int:
     parsed = parser(census.__doc__, "python -m census", draws=3, seed=0, types=len(DTYPES), shard="1/1")
     parsed.add_argument("--operator", action="append", help="the operators, '*' allowed; all when omitted")
     parsed.add_argument("--record", type=Path, help="append each operator to this file; those in it are not run again")
+    parsed.add_argument("--again", action="store_true", help="only those operators that are on the page")
     parsed.add_argument("--page", action="store_true", help="write the page from what is recorded")
     parsed.add_argument("--show", action="store_true", help="show what is refused or expected, too")
     options = parsed.parse_args()
     known = operators()
     names = [name for pattern in options.operator or ["*"] for name in known if fnmatch.fnmatchcase(name, pattern)]
+    if options.again:
+        known_before = {line["operator"] for line in recorded()[1]}
+        names = [name for name in names if name in known_before]
     place, count = map(int, options.shard.split("/"))
     chosen = {name: known[name] for name in list(dict.fromkeys(names))[place - 1 :: count]}
     counts: Counter[str] = Counter()
@@ -42,7 +46,10 @@ def main() -> int:
     print(", ".join(f"{counts[outcome]} {outcome}" for outcome in (*OUTCOMES, "unexpected")))
     if options.page:
         versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnxscript", "onnxruntime"))
-        heading = f"a census of {len(lines)} of {len(known)} operators with {versions} on {platform.machine()}"
+        types = ", ".join(DTYPES[: options.types])
+        heading = (
+            f"a census of {len(lines)} of {len(known)} operators ({types}) with {versions} on {platform.machine()}"
+        )
         RECORD.write_text("".join(json.dumps(each) + "\n" for each in (heading, *lines)), "utf-8")
         PAGE.write_text(page(), "utf-8")
     return bool(counts["unexpected"])

@@ -40,7 +40,7 @@ def compact(line: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "operator": line["operator"],
         "counts": {outcome: len(calls) for outcome, calls in sorted(found.items())},
-        "reasons": {outcome: counted.most_common(1)[0][0][:_REASON] for outcome, counted in reasons.items()},
+        "reasons": {outcome: _cut(counted.most_common(1)[0][0]) for outcome, counted in reasons.items()},
         "unexpected": [
             f"{outcome}: {call}"
             for outcome, calls in found.items()
@@ -49,6 +49,11 @@ def compact(line: Mapping[str, Any]) -> dict[str, Any]:
             if not any(each.holds(line["operator"], outcome, call) for each in EXPECTED)
         ],
     }
+
+
+def _cut(reason: str) -> str:
+    """A reason, to the last word that fits."""
+    return reason if len(reason) <= _REASON else f"{reason[:_REASON].rpartition(' ')[0]} ..."
 
 
 def recorded() -> tuple[str, list[dict[str, Any]]]:
