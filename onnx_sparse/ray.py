@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hashlib
 import hmac
 import os
 import re
 import secrets
 import select
 import socket
+import tempfile
 import threading
 import time
 from collections import deque
@@ -27,10 +29,13 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 
 from onnx_sparse.errors import CommandError, one_line
+from onnx_sparse.files.new_file import new_file
+from onnx_sparse.files.ranges import BLOCK
+from onnx_sparse.scoring.places import errors_of, place_of
 from onnx_sparse.scoring.ray_start import start
 from onnx_sparse.scoring.remote_engine import gist
 from onnx_sparse.settings import Backend, FilePath
-from onnx_sparse.sharding.manifest import Manifest, read_manifest
+from onnx_sparse.sharding.manifest import MANIFEST, Manifest, read_manifest
 from onnx_sparse.sharding.messages import receive, send
 from onnx_sparse.sharding.session import Request, Shard, SplitModel
 
@@ -47,8 +52,11 @@ _INT32 = np.iinfo(np.int32).max
 class _ShardActor:
     """An actor: answers from the rows of a shard, of each version that is asked for."""
 
-    def __init__(self, number: int, folder: str, version: str, threads: int, backend: Backend, secret: str) -> None:
+    def __init__(
+        self, number: int, folder: str, version: str, *, cache: str, threads: int, backend: Backend, secret: str
+    ) -> None:
         self._number, self._threads, self._backend, self._secret = number, threads, backend, secret
+        self._cache = cache
         self._open: dict[str, Shard] = {}
         self._lock = threading.Lock()
         self.load(folder, version)
@@ -77,10 +85,11 @@ class _ShardActor:
             return there
         with self._lock:
             if version not in self._open:
-                found = read_manifest(Path(folder)).version
+                local = fetched(folder, self._cache, f"shard-{self._number}")
+                found = read_manifest(local).version
                 if found != version:
                     raise CommandError(f"{folder} has version {found[:8]}, not {version[:8]}")
-                self._open[version] = Shard(Path(folder), self._number, self._threads, self._backend)
+                self._open[version] = Shard(local, self._number, self._threads, self._backend)
                 for old in list(self._open)[:-_VERSIONS]:
                     del self._open[old]
             return self._open[version]
@@ -173,7 +182,8 @@ class ShardedModel(SplitModel):
     same actors. Ray is started, or joined as RAY_ADDRESS says, unless it runs already.
 
     Args:
-        folder: The folder, under the same path on each machine.
+        folder: The folder, under the same path on each machine; or its URI in a store that pyarrow knows, such as
+            `s3://bucket/split`.
         replicas: The actors of each shard. Calls are divided among them.
         name: What the actors are named by; who gives the same name uses the same actors.
         detached: Whether the actors go on when this process ends; they need a name.
@@ -183,6 +193,7 @@ class ShardedModel(SplitModel):
         cpus: The CPUs that an actor takes in Ray's accounts; their number is also that of its threads, at least one.
         placement: How Ray places the actors: `SPREAD` over the machines, or `DEFAULT`.
         threads: The threads of the sessions that compute ids and merge.
+        cache: Where each machine keeps what it has fetched from a store, once for each version.
         backend: As in `onnx_sparse.InferenceSession`.
 
     Raises:
@@ -201,14 +212,15 @@ class ShardedModel(SplitModel):
         cpus: float = 1,
         placement: str = "SPREAD",
         threads: int = 0,
+        cache: FilePath | None = None,
         backend: Backend = "auto",
     ) -> None:
         if detached and name is None:
             raise ValueError("detached actors need a name")
         if replicas < 1:
             raise ValueError(f"replicas = {replicas} is not positive")
-        path = str(Path(folder).absolute())
-        name = name or secrets.token_hex(8)
+        path, name = _named(folder), name or secrets.token_hex(8)
+        self._cache = os.fspath(cache or Path(tempfile.gettempdir()) / "onnx-sparse-shards")
         self._options: dict[str, Any] = {
             "replicas": replicas,
             "name": name,
@@ -217,6 +229,7 @@ class ShardedModel(SplitModel):
             "cpus": cpus,
             "placement": placement,
             "threads": threads,
+            "cache": self._cache,
             "backend": backend,
         }
         self._detached = detached
@@ -224,10 +237,12 @@ class ShardedModel(SplitModel):
         self._turn = 0
         self._seconds: deque[float] = deque(maxlen=_KNOWN)
         self._updating = threading.Lock()
-        manifest = read_manifest(Path(path))
+        local = fetched(path, self._cache, "")
+        manifest = read_manifest(local)
         self._join(manifest, path)
-        super().__init__(path, functools.partial(self._asked, path, manifest), threads, backend)
+        super().__init__(local, functools.partial(self._asked, path, manifest), threads, backend)
         self._current: SplitModel = self
+        self._source = path
 
     def _join(self, manifest: Manifest, folder: str) -> None:
         """Start the actors, or find those of the name."""
@@ -255,7 +270,15 @@ class ShardedModel(SplitModel):
                     max_concurrency=2,
                     scheduling_strategy=options["placement"],
                     **kept,
-                ).remote(number, folder, manifest.version, max(1, int(options["cpus"])), options["backend"], secret)
+                ).remote(
+                    number,
+                    folder,
+                    manifest.version,
+                    cache=self._cache,
+                    threads=max(1, int(options["cpus"])),
+                    backend=options["backend"],
+                    secret=secret,
+                )
                 for replica in range(options["replicas"])
             ]
             self._links.append([_Link(actor, {"secret": secret, "shard": number}) for actor in actors])
@@ -284,20 +307,23 @@ class ShardedModel(SplitModel):
         version; calls that have begun are of the old one.
 
         Raises:
-            CommandError: There is no such folder, it has another number of shards, or a shard cannot open it. Then
-                calls stay with the old version.
+            CommandError: There is no such folder, it has another number of shards or other inputs, or a shard cannot
+                open it. Then calls stay with the old version.
         """
-        path = str(Path(folder).absolute())
+        path = _named(folder)
         with self._updating:
-            manifest = read_manifest(Path(path))
+            local = fetched(path, self._cache, "")
+            manifest = read_manifest(local)
             if manifest.shards != self.manifest.shards:
                 raise CommandError(f"{path} has {manifest.shards} shards; {self.folder} has {self.manifest.shards}")
             ask = functools.partial(self._asked, path, manifest)
-            made = SplitModel(path, ask, self._options["threads"], self._options["backend"])
+            made = SplitModel(local, ask, self._options["threads"], self._options["backend"])
+            if (made.get_inputs(), made.get_outputs()) != (self.get_inputs(), self.get_outputs()):
+                raise CommandError(f"{path} has other inputs or outputs than {self.folder}")
             for number, links in enumerate(self._links):
                 for link in links:
                     self._ray(number, manifest, path, link.actor.load.remote(path, manifest.version))
-            self._current = made
+            self._current, self._source = made, path
 
     @property
     def version(self) -> str:
@@ -317,7 +343,7 @@ class ShardedModel(SplitModel):
         self.close()
 
     def __reduce__(self) -> Any:
-        return _joined, (str(self._current.folder), self._options)
+        return _joined, (self._source, self._options)
 
     def _asked(
         self, folder: str, manifest: Manifest, requests: Mapping[int, Request]
@@ -342,6 +368,49 @@ class ShardedModel(SplitModel):
         except RayError as error:
             reason = ray_reason(error)
         raise CommandError(shard_error(number, manifest, folder, reason))
+
+
+def _named(folder: FilePath) -> str:
+    """A folder as all processes name it."""
+    text = os.fspath(folder)
+    return text if "://" in text else str(Path(text).absolute())
+
+
+def fetched(folder: str, cache: str, part: str) -> Path:
+    """A folder on this machine with a part of a model: what is in a store is fetched once, and compared with its SHA-1.
+
+    Args:
+        folder: The folder, or its URI.
+        cache: Where fetched files are kept, by their version.
+        part: The folder in it that is needed; empty for the files in the folder itself.
+
+    Raises:
+        CommandError: The store does not answer, or a file is damaged.
+    """
+    if "://" not in folder:
+        return Path(folder)
+    place = place_of(folder)
+    with errors_of(place / MANIFEST), (place / MANIFEST).open_stream() as stream:
+        content = stream.read()
+    with tempfile.TemporaryDirectory() as name:
+        Path(name, MANIFEST).write_bytes(content)
+        manifest = read_manifest(Path(name))
+    local = Path(cache) / manifest.version
+    (local / part).mkdir(parents=True, exist_ok=True)
+    for file in manifest.files:
+        target = local / file.name
+        if file.name.rpartition("/")[0] != part or (target.exists() and target.stat().st_size == file.bytes):
+            continue
+        source, sha1 = place / file.name, hashlib.sha1(usedforsecurity=False)
+        with new_file(target, clean=False) as made, errors_of(source), source.open_stream() as stream:
+            while block := stream.read(BLOCK):
+                sha1.update(block)
+                made.write(block)
+            if (found := sha1.hexdigest()) != file.sha1:
+                raise CommandError(f"{source} is damaged: its SHA-1 is {found}, not {file.sha1}")
+    with new_file(local / MANIFEST, clean=False) as made:
+        made.write(content)
+    return local
 
 
 class _Value:

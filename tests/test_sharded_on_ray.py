@@ -24,7 +24,10 @@ from onnx_sparse.sharding.manifest import read_manifest
 
 ray = pytest.importorskip("ray")
 
-from onnx_sparse.ray import ShardedModel  # noqa: E402
+from pyarrow import fs  # noqa: E402
+from support.s3_server import s3_server  # noqa: E402
+
+from onnx_sparse.ray import ShardedModel, fetched  # noqa: E402
 from onnx_sparse.scoring.ray_start import started  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -194,8 +197,32 @@ def test_a_missing_shard_is_named(folder: Path, tmp_path: Path) -> None:
                 model.run(None, feeds)
     shutil.copytree(folder / "split1", tmp_path / "lost")
     shutil.rmtree(tmp_path / "lost" / "shard-2")
-    with pytest.raises(CommandError, match=r"shard 2 of .*lost, with items .* does not answer: .*onnx does not load"):
+    with pytest.raises(CommandError, match=r"shard 2 of .*lost, with items .* does not answer: .*: no such file"):
         ShardedModel(tmp_path / "lost", cpus=0, timeout=PATIENCE)
+
+
+def test_tables_in_a_store(folder: Path, tmp_path: Path) -> None:
+    """Each file is fetched once; one that is damaged is an error."""
+    pytest.importorskip("moto.server")
+    with s3_server() as environment, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        for version in (1, 2):
+            fs.copy_files(str(folder / f"split{version}"), f"s3://bucket/split{version}")
+        local = fetched("s3://bucket/split1", str(tmp_path), "shard-1")
+        assert local.name == read_manifest(folder / "split1").version
+        assert [path.name for path in local.iterdir() if path.is_dir()] == ["shard-1"]
+        rows = local / "shard-1" / "rows.data"
+        assert rows.read_bytes() == (folder / "split1" / "shard-1" / "rows.data").read_bytes()
+        written = rows.stat().st_mtime_ns
+        assert fetched("s3://bucket/split1", str(tmp_path), "shard-1") == local
+        assert rows.stat().st_mtime_ns == written
+        store, path = fs.FileSystem.from_uri("s3://bucket/split2/shard-0/rows.data")
+        with store.open_output_stream(path) as file:
+            file.write(b"other rows")
+        with pytest.raises(CommandError, match=r"split2/shard-0/rows\.data is damaged: its SHA-1 is"):
+            fetched("s3://bucket/split2", str(tmp_path), "shard-0")
+        assert not [path for path in tmp_path.rglob("*") if path.name.endswith((".part", "rows.data")) and path != rows]
 
 
 def test_a_slow_actor_is_asked_again_elsewhere(folder: Path) -> None:

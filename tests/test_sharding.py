@@ -13,6 +13,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnx_sparse
+from onnx_sparse.errors import CommandError
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.sharding.manifest import MANIFEST, read_manifest
@@ -194,6 +195,50 @@ def test_a_model_around_lookups(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"Gather node \"rows\": indices\[0,1\] = 11 is out of range \[-11, 11\)"):
             split.run(None, feeds | {"steps": np.array([[0, ROWS]])})
     assert read_manifest(folder).text() == made_of.manifest.text()
+
+
+def test_rows_of_keys(tmp_path: Path) -> None:
+    """Keys stay whole where ids are computed; the rows at their positions are split."""
+    node, rng = helper.make_node, np.random.default_rng(5)
+    keys = rng.permutation(1000)[:ROWS]
+    nodes = [
+        node("FindKeys", ["keys", "index", "queries"], ["found"], domain=DOMAIN),
+        node("Less", ["found", "zero"], ["missing"]),
+        node("Where", ["missing", "last", "found"], ["positions"]),
+        node("EmbeddingBagOffsetsSum", ["table", "positions", "offsets"], ["y"], domain=DOMAIN),
+    ]
+    tables = {
+        "keys": keys,
+        "index": np.empty(0, np.uint8),
+        "zero": np.array(0),
+        "last": np.array(ROWS),
+        "table": rng.standard_normal((ROWS + 1, WIDTH)).astype(np.float32),
+    }
+    feeds = {"queries": np.append(keys, [2000, -3]), "offsets": np.array([0, 5, 5])}
+    onnx.save(model(nodes, tables, feeds, ["y"]), tmp_path / "m.onnx")
+    expected = onnx_sparse.InferenceSession(tmp_path / "m.onnx").run(None, feeds)
+    for exact, split in splits(tmp_path / "m.onnx"):
+        assert [table.name for table in split.manifest.tables] == ["table"]
+        require_same(expected, split.run(None, feeds), exact=exact)
+
+
+@pytest.mark.parametrize("part", ["shard-1/shard.onnx", "shard-1/rows.data", "merge.onnx", "ids.onnx"])
+def test_parts_of_two_versions_are_never_used_together(part: str, tmp_path: Path) -> None:
+    for version in (1, 2):
+        made, _ = recommender()
+        for tensor in made.graph.initializer[version - 1 : 3]:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * 2, tensor.name))
+        next(n for n in made.graph.node if n.op_type == "Concat").name = f"version{version}"
+        next(n for n in made.graph.node if n.op_type == "Mod").name = f"version{version}"
+        onnx.save(made, tmp_path / f"{version}.onnx")
+        onnx_sparse.shard(tmp_path / f"{version}.onnx", tmp_path / f"split{version}", shards=2, at_least=1)
+    local_session(tmp_path / "split1")
+    (tmp_path / "split1" / part).write_bytes((tmp_path / "split2" / part).read_bytes())
+    with pytest.raises(CommandError, match=f"{part} is not the file that manifest.json names"):
+        local_session(tmp_path / "split1")
+    (tmp_path / "split1" / part).unlink()
+    with pytest.raises(CommandError, match=f"{part}: no such file"):
+        local_session(tmp_path / "split1")
 
 
 def refused(kind: str) -> ModelProto:

@@ -17,12 +17,13 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 from onnx_sparse.converters.openvino.compressed_weight import Weight
+from onnx_sparse.converters.openvino.element_types import NF4
 from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
 from onnx_sparse.converters.openvino.model_ports import parse_shape
 from onnx_sparse.converters.tensor import Array, Tensor
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
 
 #: The operator set whose DequantizeLinear takes 4 bits and blocks.
 OPSET = 21
@@ -36,6 +37,14 @@ _INTEGERS: dict[str, tuple[DType, int, int]] = {
 }
 #: Small floats, which are expanded.
 _SMALL_FLOATS = ("nf4", "f8e4m3", "f8e5m2", "f4e2m1")
+_FLOAT8 = {"f8e4m3": TensorProto.FLOAT8E4M3FN, "f8e5m2": TensorProto.FLOAT8E5M2}
+#: The numbers of 4 bits. ONNX Runtime converts its own integers of 4 bits in every run.
+_NUMBERS_OF_4_BITS: dict[str, Array] = {
+    "i4": np.arange(-8, 8, dtype=np.float32),
+    "u4": np.arange(16, dtype=np.float32),
+    "nf4": np.array(NF4, np.float32),
+    "f4e2m1": np.outer([1, -1], [0, 0.5, 1, 1.5, 2, 3, 4, 6]).ravel().astype(np.float32),
+}
 #: ONNX Runtime multiplies in blocks of 32 if a whole column has one scale; by repeating that, of this size, which is
 #: faster. It repeats the scale when it loads the model.
 _BLOCK = 128
@@ -142,14 +151,34 @@ def _element_type(layer: Layer) -> str:
 
 def expand(weight: Weight, constants: Weights, emit: OpenVINOEmitter) -> Tensor:
     """The floats of a weight, as float32. ONNX Runtime computes them when it loads the model."""
-    integers = _array(weight.integers, constants)
-    made = emit.node("Cast", [emit.constant(integers)], [TensorProto.FLOAT], to=TensorProto.FLOAT)[0]
+    made = _stored(_array(weight.integers, constants), _element_type(weight.integers), emit)
     if weight.zero_point is not None:
         made = emit.op("Sub", made, emit.constant(_array(weight.zero_point, constants), TensorProto.FLOAT))
     made = emit.op("Mul", made, _scale(_array(weight.scale, constants), emit))
     if weight.shape == weight.stored_shape:
         return replace(made, shape=weight.shape)
     return emit.op("Reshape", made, emit.constant(weight.shape), shape=weight.shape)
+
+
+def _stored(numbers: Array, kind: str, emit: OpenVINOEmitter) -> Tensor:
+    """Small numbers as float32, stored in as many bits as they have: two of 4 bits are a byte."""
+    table = _NUMBERS_OF_4_BITS.get(kind)
+    if table is not None and numbers.size > 1:
+        codes = np.argsort(table, kind="stable")[np.searchsorted(np.sort(table), numbers.astype(np.float32))].ravel()
+        pairs = np.resize(codes, codes.size + codes.size % 2).astype(np.uint8).reshape(-1, 2)
+        packed = emit.constant(pairs[:, :1] | pairs[:, 1:] << 4)
+        lower = emit.op("BitwiseAnd", packed, emit.like(15, packed))
+        upper = emit.op("BitShift", packed, emit.like(4, packed), direction="RIGHT")
+        places = emit.op("Reshape", emit.op("Concat", lower, upper, axis=1), emit.constant([-1]))
+        places = emit.op("Slice", places, *(emit.constant([k]) for k in (0, numbers.size)))
+        places = emit.op("Reshape", places, emit.constant(numbers.shape), shape=numbers.shape)
+        return emit.op("Gather", emit.constant(table), emit.cast(places, TensorProto.INT32), shape=numbers.shape)
+    if kind in _FLOAT8:
+        emit.require_opset(19)
+        stored = emit.constant(numbers.astype(numpy_dtype(_FLOAT8[kind])), _FLOAT8[kind])
+    else:
+        stored = emit.constant(numbers)
+    return emit.node("Cast", [stored], [TensorProto.FLOAT], [numbers.shape], to=TensorProto.FLOAT)[0]
 
 
 def _scale(scale: Array, emit: OpenVINOEmitter) -> Tensor:

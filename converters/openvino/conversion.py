@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -34,9 +35,13 @@ from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.files.guarded_files import folder_of
+from onnx_sparse.models.large_models import whole_size
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import write_states
+
+#: From which size on a model is said to be larger than the constants of its IR: so many times, and bytes for its nodes.
+_LARGER, _SMALL = 1.5, 10_000
 
 
 def convert_file(path: Path, weights: Path | None, tell: Callable[[str], None]) -> ModelProto:
@@ -61,7 +66,22 @@ def convert_file(path: Path, weights: Path | None, tell: Callable[[str], None]) 
     if any(layer.type == "Const" for layer in network.layers.values()):
         constants.file()  # to say once that it is missing, not once per constant
     tell("converting")
-    return convert_network(network, constants)
+    model = convert_network(network, constants)
+    _warn_of_growth(network, model)
+    return model
+
+
+def _warn_of_growth(network: Network, model: ModelProto) -> None:
+    """Say how large a model is whose constants are of types that ONNX cannot store as small."""
+    stored = [layer for layer in network.layers.values() if layer.type == "Const"]
+    kinds = sorted({layer.data.get("element_type", "") for layer in stored} & CARRIED)
+    before, after = sum(int(layer.data.get("size", 0)) for layer in stored), whole_size(model)
+    if kinds and after > _LARGER * before + _SMALL:
+        warnings.warn(
+            f"constants of {', '.join(kinds)}: not all stay as small in ONNX; {after / 1e3:,.0f} KB in the model, "
+            f"{before / 1e3:,.0f} KB in the IR",
+            stacklevel=4,
+        )
 
 
 def convert_network(network: Network, weights: Weights) -> ModelProto:
@@ -141,7 +161,9 @@ def convert_layers(
             elif layer.type == ASSIGN and variables is not None and read:
                 made = (variables.assign(layer, tensors[read[0]]),)
             else:
-                made = _convert_layer(layer, [tensors[source] for source in read], emitter, weights, unsupported)
+                given_values = partial(_known, network, read, tensors)
+                inputs = [tensors[source] for source in read]
+                made = _convert_layer(layer, inputs, emitter, weights, unsupported, given_values)
             tensors.update({(layer.id, port.id): tensor for port, tensor in zip(layer.outputs, made, strict=False)})
     positions = {layer_id: place for place, layer_id in enumerate(network.layers)}
     for found in (converted.parameters, converted.results):
@@ -152,13 +174,13 @@ def convert_layers(
 
 
 def _known(
-    network: Network, read: Sequence[tuple[int, int]], tensors: Mapping[tuple[int, int], Tensor]
+    network: Network, read: Sequence[tuple[int, int]], tensors: Mapping[tuple[int, int], Tensor], position: int = 0
 ) -> Array | None:
     """The value of a layer's input if it is a constant, also one that a Convert decompresses."""
-    if not read:
+    if position >= len(read):
         return None
-    found = tensors[read[0]]
-    producer = network.layers[read[0][0]]
+    found = tensors[read[position]]
+    producer = network.layers[read[position][0]]
     if found.value is None and producer.type == "Convert" and producer.inputs:
         stored = tensors[network.sources[producer.id, producer.inputs[0].id]]
         return None if stored.value is None else stored.value.astype(numpy_dtype(found.dtype))
@@ -166,7 +188,12 @@ def _known(
 
 
 def _convert_layer(
-    layer: Layer, inputs: Sequence[Tensor], emitter: OpenVINOEmitter, weights: Weights, unsupported: UnsupportedNodes
+    layer: Layer,
+    inputs: Sequence[Tensor],
+    emitter: OpenVINOEmitter,
+    weights: Weights,
+    unsupported: UnsupportedNodes,
+    known: Callable[[int], Array | None],
 ) -> tuple[Tensor, ...]:
     handler = find_handler(layer)
 
@@ -176,17 +203,18 @@ def _convert_layer(
     carried = [port.precision for port in layer.outputs if port.precision in CARRIED]
     if carried and layer.type not in MOVING:
         raise Unsupported(f"it computes in {carried[0]}, a type that only constants may have")
-    node = Node(layer, Inputs(inputs), tuple(_expected(port) for port in layer.outputs), weights, convert_body)
-    results = handler.convert(node, emitter)
-    if len(results) < len(layer.outputs):
-        raise Unsupported(f"it has {len(layer.outputs)} outputs; {len(results)} are converted")
+    results = tuple(_expected(port) for port in layer.outputs)
+    node = Node(layer, Inputs(inputs), results, weights, convert_body, known)
+    made = handler.convert(node, emitter)
+    if len(made) < len(layer.outputs):
+        raise Unsupported(f"it has {len(layer.outputs)} outputs; {len(made)} are converted")
     finished = []
-    for tensor, (dtype, shape) in zip(results, node.results, strict=False):
+    for tensor, (dtype, shape) in zip(made, node.results, strict=False):
         cast = tensor if dtype is None else emitter.cast(tensor, dtype)
-        known = _joined(cast.shape, shape)
-        if cast.value is not None and known != cast.value.shape:
-            raise Unsupported(f"its value has the shape {list(cast.value.shape)}, its output {list(known or ())}")
-        finished.append(replace(cast, shape=known))
+        joined = _joined(cast.shape, shape)
+        if cast.value is not None and joined != cast.value.shape:
+            raise Unsupported(f"its value has the shape {list(cast.value.shape)}, its output {list(joined or ())}")
+        finished.append(replace(cast, shape=joined))
     return tuple(finished)
 
 

@@ -18,6 +18,7 @@ from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.pipeline import Draft, Pass
 from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup
+from onnx_sparse.converters.rewriting.rules.sorted_keys import FoundInOrder
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.infinite_bounds import clip_to_infinity
@@ -114,7 +115,10 @@ def passes(*, check_ids: bool = False) -> tuple[Pass, ...]:
         pipeline.RECORD_PRODUCER,
         pipeline.REFUSE_NEGATIVE_IDS if check_ids else _REFUSE_IDS,
         Pass("traces", "drops traces of the stack, which have the paths of whoever exported", in_place(_drop_traces)),
-        pipeline.rewrite_by(((StackByReshape(),),), does="writes stacks in the way in which ONNX Runtime is fast"),
+        pipeline.rewrite_by(
+            ((FoundInOrder(), StackByReshape()),),
+            does="finds keys by an index, and writes stacks in the way in which ONNX Runtime is fast",
+        ),
         pipeline.guard_against(omitted=(ShortInput, OneNaN)),
         pipeline.REFUSE_UNSUPPORTED,
         replace(pipeline.CHECK, stage="checking"),

@@ -62,20 +62,26 @@ class Handler:
             Unsupported: It cannot be converted, or has an input or attribute that was not read; or a handler of another
                 package fails.
         """
-        is_ours = self.function.__module__.startswith("onnx_sparse.")
         try:
             results = self.function(node, emit)
         except (Unsupported, ConversionError, KeyError, MemoryError):
             raise
         except Exception as error:  # whatever a handler of another package raises; a fault of ours shows itself
-            if is_ours:
+            if self.is_ours:
                 raise
             raise Unsupported(f"{self.described} raised {type(error).__name__}: {first_line(error)}") from error
         made = results if isinstance(results, tuple) else (results,)
-        if not is_ours and (bad := [one for one in made if one is None or isinstance(one, (int, float, str, list))]):
+        if not self.is_ours and (
+            bad := [one for one in made if one is None or isinstance(one, (int, float, str, list))]
+        ):
             raise Unsupported(f"{self.described} returned {bad[0]!r}, which is no tensor")
         refuse_unread(node, self.ignored, self.defaults)
         return made
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it comes with this package."""
+        return self.function.__module__.startswith("onnx_sparse.")
 
     @property
     def described(self) -> str:
@@ -174,21 +180,33 @@ class Registry(dict[str, HandlerType], Generic[HandlerType]):
         self._handler = handler
 
     def handles(
-        self, *op_types: str, to: str | Mapping[str, str] = "", notes: str = "", **own: Any
+        self,
+        *op_types: str,
+        to: str | Mapping[str, str] = "",
+        notes: str = "",
+        replaces: bool = False,
+        **own: Any,
     ) -> Callable[[Function], Function]:
         """Register the decorated function as the handler of operators.
+
+        It raises a ValueError for an operator that has a handler already, or none to replace.
 
         Args:
             op_types: The operators.
             to: The ONNX operators that they become, for all or by operator; that of the same name when omitted.
             notes: What is not supported.
+            replaces: Whether the handlers that are there are replaced.
             own: `differs`, `ignored`, `defaults`, and the fields that only handlers of this source have.
         """
 
         def register(function: Function) -> Function:
             for op_type in op_types:
-                if op_type in self:
-                    raise ValueError(f"{op_type} has a handler already")
+                known = self.get(op_type)
+                if replaces and (known is None or not known.is_ours):
+                    state = "has no handler to replace" if known is None else f"is replaced by {known.described}"
+                    raise ValueError(f"{op_type} {state}")
+                if known is not None and not replaces:
+                    raise ValueError(f"{op_type} has a handler already; replaces=True replaces it")
                 target = to if isinstance(to, str) else to[op_type]
                 self[op_type] = self._handler(op_type, function, target or op_type, notes, **own)
             return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +21,8 @@ FRONT, MERGE = "ids.onnx", "merge.onnx"
 #: In the folder of each shard.
 SHARD, ROWS = "shard.onnx", "rows.data"
 
+#: Of files of more bytes only the size is compared when a model is opened.
+_COMPARED = 1 << 24
 #: Of the format of manifests.
 _VERSION = 1
 
@@ -143,6 +146,30 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest(tables=tables, lookups=lookups, files=files, **held)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CommandError(f"{path} is damaged: {error}") from error
+
+
+def require_files(folder: Path, manifest: Manifest, part: str) -> None:
+    """Compare the files of a part with the manifest, so that parts of two versions are never used together.
+
+    Args:
+        folder: The folder.
+        manifest: Its manifest.
+        part: The folder in it; empty for the files in the folder itself. Of large files only the size is compared; the
+            model beside them names their checksum.
+
+    Raises:
+        CommandError: A file is missing, or another one.
+    """
+    for file in manifest.files:
+        path = folder / file.name
+        if file.name.rpartition("/")[0] != part:
+            continue
+        if not path.is_file():
+            raise CommandError(f"{path}: no such file")
+        content = b"" if file.bytes > _COMPARED else read_file(path)
+        sha1 = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+        if path.stat().st_size != file.bytes or (content and sha1 != file.sha1):
+            raise CommandError(f"{path} is not the file that {MANIFEST} names: it is damaged, or of another version")
 
 
 def _table(shape: Any, shards: Any, scales: Any, **rest: Any) -> TablePlace:

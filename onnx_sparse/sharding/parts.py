@@ -2,7 +2,7 @@
 
 A lookup depends on its table through the rows that it reads only. So the merging model has the same operator, whose
 table is an input: the rows that the shards have sent, in any order, with the positions of these rows as ids. Where sums
-may be sent, the operator adds what has come, rows or sums, and what a mean or SqrtN is divided by is an input.
+may be sent, the operator adds rows, or takes the sums as they are, and what a mean or SqrtN is divided by is an input.
 """
 
 from __future__ import annotations

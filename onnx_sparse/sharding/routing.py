@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -84,6 +85,10 @@ class Router:
         for name, empty in zip(("rows", "scales"), self._empty, strict=False):
             asked = f"{self.key}_{route.answer if name == 'rows' else name}"
             parts = [answers[shard][asked] for shard in shards]
+            if route.answer == "sums":  # added in place: they are the most bytes of a batch
+                for part in parts[1:]:
+                    np.add(parts[0], part, out=parts[0])
+                del parts[1:]
             fed[f"{self.key}_{name}"] = parts[0] if len(parts) == 1 else np.concatenate([empty, *parts])
         return fed
 
@@ -141,8 +146,8 @@ class Router:
             place, within = ids & count - 1, ids >> count.bit_length() - 1
         order = np.argsort(place.astype(np.uint8 if count <= 256 else np.int64), kind="stable")
         within = within[order]
-        ends = np.cumsum(np.bincount(place, minlength=count))
-        parts = np.split(within, ends[:-1])
+        ends = [0, *np.cumsum(np.bincount(place, minlength=count)).tolist()]
+        parts = [within[begin:end] for begin, end in itertools.pairwise(ends)]
         found = {shard: part for shard, part in zip(shards, parts, strict=True) if len(part)}
         return found or {shards[0]: ids}, order
 
@@ -178,7 +183,13 @@ class Router:
         their sum.
         """
         assert self.op is not None
-        dtype, bags = self._parts[0].dtype, np.repeat(np.arange(len(entries.counts)), entries.counts)
+        dtype, shape = self._parts[0].dtype, (len(entries.counts), *[1] * (len(self.table.shape) - 1))
+        has_default = entries.default_index is not None and not entries.counts.all()
+        if entries.per_sample_weights is None and not has_default:
+            counts = np.maximum(entries.counts, 1)
+            divisors = np.sqrt(counts) if self.op.reduction == "sqrtn" else counts
+            return entries, divisors.astype(dtype).reshape(shape)
+        bags = np.repeat(np.arange(len(entries.counts)), entries.counts)
         ids = entries.indices.astype(np.int64, copy=False)
         weights = entries.weights()
         weights = None if weights is None else weights[: len(ids)]
@@ -194,14 +205,13 @@ class Router:
                 kept = divisors[bags] != 0
                 ids, weights, bags = ids[kept], weights[kept], bags[kept]
             divisors = np.where(divisors == 0, 1, divisors)
-        if entries.default_index is not None and not counts.all():
+        if has_default:
             empty = np.flatnonzero(counts == 0)
             order = np.argsort(np.concatenate([bags, empty]), kind="stable")
-            ids = np.concatenate([ids, np.full(len(empty), int(entries.default_index))])[order]
+            ids = np.concatenate([ids, np.full(len(empty), entries.default_index)])[order]
             weights = None if weights is None else np.concatenate([weights, np.ones(len(empty), dtype)])[order]
             bags = np.concatenate([bags, empty])[order]
         counts = np.bincount(bags, minlength=len(counts))
-        shape = (len(counts), *[1] * (len(self.table.shape) - 1))
         # A table of no bytes: these entries are only routed.
         return Entries(self._parts[0], ids, counts, None, weights), divisors.astype(dtype).reshape(shape)
 
@@ -212,10 +222,10 @@ class Router:
         return ids * bags + shards * len(entries.counts) * self._row_bytes < ids * self._row_bytes
 
     def _of_sums(self, entries: Entries) -> Route:
-        """Ask each shard for the sums of its rows of every bag; the merging model adds them."""
+        """Ask each shard for the sums of its rows of every bag, which are added when they come."""
         key, count = self.key, len(entries.counts)
         bags = np.repeat(np.arange(count), entries.counts)
-        parts, order = self._by_shard(entries.indices)
+        parts, order = self._by_shard(entries.indices.astype(np.int64, copy=False))
         begin, asked = 0, {}
         for shard, ids in parts.items():
             at = order[begin : begin + len(ids)]
@@ -224,8 +234,7 @@ class Router:
             if "per_sample_weights" in self.place.inputs:
                 weights = entries.per_sample_weights
                 asked[shard][f"{key}_weights"] = np.empty(0, self._parts[0].dtype) if weights is None else weights[at]
-        positions = np.arange(len(parts) * count).reshape(len(parts), count).T.reshape(-1)
-        fed = {f"{key}_positions": positions, f"{key}_splits": np.arange(count + 1) * len(parts)}
+        fed = {f"{key}_positions": np.arange(count), f"{key}_splits": np.arange(count + 1)}
         if "per_sample_weights" in self.place.inputs:
             fed[f"{key}_weights"] = np.empty(0, self._parts[0].dtype)
         return Route(asked, "sums", None, fed)

@@ -15,7 +15,7 @@ from onnx_sparse.errors import CommandError
 from onnx_sparse.models.model_files import read_model
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend, FilePath
-from onnx_sparse.sharding.manifest import FRONT, MERGE, SHARD, WHOLE, Manifest, is_split, read_manifest
+from onnx_sparse.sharding.manifest import FRONT, MERGE, SHARD, WHOLE, Manifest, is_split, read_manifest, require_files
 from onnx_sparse.sharding.routing import Router
 
 Array = np.ndarray[Any, Any]
@@ -36,6 +36,7 @@ class Shard:
     """
 
     def __init__(self, folder: Path, number: int, threads: int = 0, backend: Backend = "auto") -> None:
+        require_files(folder, read_manifest(folder), f"shard-{number}")
         path = folder / f"shard-{number}" / SHARD
         self._session = opened(path, threads, backend)
         self._idle = {i.name: np.zeros([0] * len(i.shape), _dtype(i.type)) for i in self._session.get_inputs()}
@@ -61,6 +62,7 @@ class SplitModel:
     def __init__(self, folder: FilePath, ask: Shards, threads: int = 0, backend: Backend = "auto") -> None:
         self.folder = Path(folder)
         self.manifest: Manifest = read_manifest(self.folder)
+        require_files(self.folder, self.manifest, "")
         self._ask = ask
         tables = {table.name: table for table in self.manifest.tables}
         self._routers = [Router(lookup, tables[lookup.table]) for lookup in self.manifest.lookups]

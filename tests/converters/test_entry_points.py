@@ -121,6 +121,27 @@ def test_a_handler_with_a_fault_is_named_with_its_package(convert, tmp_path, rig
     assert f"y (MyScale): the handler my_operators.my_scale of my-operators {reason}" in stderr
 
 
+@pytest.mark.parametrize(
+    ("registered", "answer"),
+    [
+        ('"Neg", to="Mul", replaces=True', "[5.0, 10.0]"),
+        ('"Neg", to="Mul"', "Neg has a handler already; replaces=True replaces it"),
+        ('"Negg", to="Mul", replaces=True', "Negg has no handler to replace"),
+    ],
+)
+def test_a_handler_replaces_ours_only_if_it_says_so(convert, tmp_path, registered, answer):
+    (tmp_path / "graph.pbtxt").write_text(
+        GRAPH.replace("MyScale", "Neg").replace('attr { key: "factor" value { f: 2.5 } }', "")
+    )
+    handler = HANDLER.replace('"MyScale", inputs=("x",), to="Mul"', registered).replace(
+        'node.attributes["factor"]', "2.5"
+    )
+    lines = [line for line in handler.splitlines() if "declare" not in line]
+    install(tmp_path, "\n".join(lines), entry_points_of_the_guide())
+    done = convert(tmp_path)
+    assert answer in (done.stdout if done.returncode == 0 else "") + done.stderr
+
+
 @pytest.mark.parametrize("line", ["", "MyScale", "MyScale(x)", "MyScale(x) -> y:T | factor={", "Abs(a, b) -> y:T"])
 def test_what_declares_nothing(line):
     known = dict(operators())

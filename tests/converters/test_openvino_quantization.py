@@ -95,3 +95,36 @@ def test_scale_and_shift_of_the_model(tmp_path: Path) -> None:
     (want,) = core.compile_model(core.read_model(path), "CPU")(tested.inputs).values()
     (have,) = InferenceSession(convert(path)).run(None, {f"p{k}": x for k, x in enumerate(tested.inputs)})
     np.testing.assert_array_equal(have, want)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_constants_are_rounded_at_conversion(seed: int, core: Any, tmp_path: Path) -> None:
+    """Of any levels, limits by tensor and channel, also in half floats that a Convert widens."""
+    rng = np.random.default_rng(seed)
+    levels = int(rng.choice([2, 15, 16, 255, 256, 257, 1000]))
+    per_channel, half = rng.random(2) < 0.5
+    shape = (64, 1, 1, 1) if per_channel else ()
+    dtype = np.float16 if half else F
+    ends = np.sort(rng.normal(size=(2, *shape)), axis=0).astype(dtype)
+    out = rng.normal(size=(2, *shape)).astype(dtype)
+    net = IrBuilder()
+    x = net.parameter("x", "f32", [1, 16, 9, 9])
+
+    def widened(array: Any) -> tuple[int, int]:
+        made = net.constant(array)
+        port = ("f32", list(array.shape))
+        return net.layer("Convert", "opset1", [made], [port], {"destination_type": "f32"}) if half else made
+
+    weight = rng.normal(size=(64, 16, 3, 3)).astype(dtype)
+    given = [widened(array) for array in (weight, *ends, *out)]
+    rounded = net.layer("FakeQuantize", "opset1", given, [("f32", [64, 16, 3, 3])], {"levels": levels})
+    data = {"strides": "1,1", "dilations": "1,1", "pads_begin": "1,1", "pads_end": "1,1"}
+    net.result(net.layer("Convolution", "opset1", [x, rounded], [("f32", [1, 64, 9, 9])], data))
+    path, feed = net.save(tmp_path), rng.normal(size=(1, 16, 9, 9)).astype(F)
+    config = {"INFERENCE_PRECISION_HINT": "f32", "LP_TRANSFORMS_MODE": "NO"}
+    (wanted,) = core.compile_model(core.read_model(path), "CPU", config)([feed]).values()
+    model = convert(path)
+    (made,) = InferenceSession(model).run(None, {"x": feed})
+    np.testing.assert_allclose(made, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max() + 1e-30)
+    assert not {"Round", "Where"} & {node.op_type for node in model.graph.node}
+    assert model.ByteSize() < (1 if levels <= 256 else 4) * weight.size + 4000

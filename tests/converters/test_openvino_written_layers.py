@@ -57,6 +57,37 @@ def test_attention_with_a_sink(core: Any, tmp_path: Path, sink: tuple[int, ...],
     check(path, core, inputs, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_groups_of_rows_by_matrices_of_their_own(tmp_path: Path, seed: int) -> None:
+    """Against numpy: OpenVINO's CPU plugin has no such kernel. Groups may have no rows, and rows no group."""
+    rng = np.random.default_rng(seed)
+    groups, rows, width, columns = rng.integers(1, 9, 4)
+    a, b = (rng.normal(size=s).astype(np.float32) for s in ((rows, width), (groups, columns, width)))
+    ends = np.sort(rng.integers(0, rows + 1, groups)).astype(rng.choice([np.int32, np.int64]))
+    path = written(tmp_path, "GroupedMatMul-17", [a, b, ends], [rows, columns], {})
+    (made,) = InferenceSession(convert(path)).run(None, {"p0": a, "p1": b, "p2": ends})
+    wanted = np.zeros((rows, columns), np.float32)
+    for group, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        wanted[begin:end] = a[begin:end] @ b[group].T
+    np.testing.assert_allclose(made, wanted, atol=1e-5)
+
+
+def test_groups_along_an_axis(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=s).astype(np.float32) for s in ((3, 2, 4), (3, 5, 4)))
+    path = written(tmp_path, "GroupedMatMul-17", [a, b], [3, 2, 5], {})
+    (made,) = InferenceSession(convert(path)).run(None, {"p0": a, "p1": b})
+    np.testing.assert_allclose(made, a @ b.swapaxes(1, 2), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["WordpieceTokenizer", "RaggedToDense", "VocabEncoder"])
+def test_tokenizers_are_refused_by_their_purpose(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path, f"{kind}-1", [np.zeros(2, np.float32)], [2], {})
+    path.write_text(path.read_text().replace(f'type="{kind}" version="opset1"', f'type="{kind}" version="extension"'))
+    with pytest.raises(ConversionError, match=r"of openvino_tokenizers \(.*\), .* tokenize outside of the model"):
+        convert(path)
+
+
 def test_sinks_of_other_ranks_are_refused(tmp_path: Path) -> None:
     shapes = (3, 2, 4, 8), (3, 2, 5, 8), (3, 2, 5, 6), (4, 5), (), (2,)
     inputs = [np.zeros(shape, np.float32) for shape in shapes]

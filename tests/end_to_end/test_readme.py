@@ -28,7 +28,10 @@ GUIDES = {
     "onnx": {"portable.onnx", "plain.onnx", "plain_float16.onnx", "fused.onnx", "repaired.onnx"},
     "rows": {"baskets.onnx", "ragged.onnx", "out"},
     "tables": {"smaller.onnx", "apart.onnx", "new.onnx"},
+    "keyed_tables": {"model.onnx", "rows.onnx", "items.parquet"},
     "serving": {"ragged_baskets.onnx", "repository"},
+    "from_tensorflow_serving": {"baskets.onnx"},
+    "from_tf2onnx": {"fused.onnx", "model.onnx", "plain.onnx"},
     "torch": {"recommender.onnx", "from_file.onnx", "standard.onnx"},
 }
 #: tests/converters/test_entry_points.py and test_roads.py run these.
@@ -61,13 +64,15 @@ def run_blocks(page: str, folder: Path) -> None:
         onnx.checker.check_model(path, full_check=True)
 
 
-@pytest.mark.parametrize("name", ["README", *GUIDES])
+@pytest.mark.parametrize("name", ["README", "cookbook", *GUIDES])
 def test_every_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("torch", "onnxscript") if name == "torch" else ("tensorflow", "openvino", "pyarrow"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     if name == "README":
         run_blocks(README[README.index("## Use it") : README.index("## Speed")], tmp_path)
+    elif name == "cookbook":
+        run_blocks((ROOT / "docs" / "cookbook.md").read_text("utf-8"), tmp_path)
     else:
         run_blocks((ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8"), tmp_path)
         assert GUIDES[name] <= set(os.listdir(tmp_path))

@@ -141,6 +141,19 @@ def ray(path: Path, session: onnx_sparse.InferenceSession) -> Iterator[str]:
     yield from served(["-c", _IN_RAY, str(port)], path, port, "answer.npz")
 
 
+@pytest.fixture(scope="module")
+def split_on_ray(path: Path, session: onnx_sparse.InferenceSession) -> Iterator[str]:
+    """The same example with a model whose tables are split; its actors need CPUs of their own."""
+    pytest.importorskip("ray.serve")
+    home = path.parent / "split"
+    home.mkdir()
+    onnx_sparse.shard(path, home / path.stem, shards=2, exact=True, at_least=1)
+    np.savez(home / "feeds.npz", **handed_over(session))
+    port = unused_port()
+    program = _IN_RAY.replace("num_cpus=2", "num_cpus=4")
+    yield from served(["-c", program, str(port)], home / path.stem, port, "answer.npz")
+
+
 async def infer(server: client.InferenceServerClient, arrays: dict[str, np.ndarray], **more: Any) -> Any:
     """The outputs, or the error."""
     inputs = []
@@ -159,7 +172,7 @@ async def infer_all(address: str, requests: list[dict[str, np.ndarray]]) -> list
         return await asyncio.gather(*(infer(server, arrays) for arrays in requests))
 
 
-@pytest.mark.parametrize("server", ["fastapi", "ray", "serve"])
+@pytest.mark.parametrize("server", ["fastapi", "ray", "serve", "split_on_ray"])
 def test_concurrent_requests(server, request, session):
     """Good ones and bad ones."""
     address = request.getfixturevalue(server)

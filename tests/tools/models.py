@@ -6,7 +6,6 @@ processes, as most users run them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from tools.registry import MODELS
 
 import onnx_sparse
 from onnx_sparse.cli import demo
+from onnx_sparse.cli.demo.baskets import SAVED_MODEL, make_feeds
+from onnx_sparse.converters import tensorflow
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
@@ -81,10 +82,7 @@ def _models() -> dict[str, tuple[ModelProto, Feeds]]:
 
 
 def _demo() -> tuple[ModelProto, Feeds]:
-    folder = Path(demo.__file__).parent
-    inputs = json.loads((folder / "demo_answers.json").read_text("utf-8"))["inputs"]
-    model = parser.parse_model((folder / "demo_model.onnxtxt").read_text("utf-8"))
-    return model, {name: np.array(value, np.int64) for name, value in inputs.items()}
+    return tensorflow.convert(Path(demo.__file__).parent / SAVED_MODEL), dict(make_feeds())
 
 
 def _recommender() -> tuple[ModelProto, Feeds]:

@@ -129,6 +129,18 @@ def _shape(value: Any) -> Sequence[Any]:
     return value.type.tensor_type.shape.dim  # type: ignore[no-any-return]
 
 
+@tool("onnx.compose with a prefix", "onnx", help=WITH_LIBRARY)
+def _prefix(case: Case) -> Results:
+    import onnx
+    from onnx import compose
+
+    onnx.save(compose.add_prefix(onnx.load(case.source), "p_"), case.target)
+    import onnxruntime
+
+    feeds = {f"p_{name}": value for name, value in case.feeds.items()}
+    return onnxruntime.InferenceSession(str(case.target), case.session_options()).run(None, feeds)
+
+
 @tool("onnx.checker with `check_custom_domain`", "onnx")
 def _check_custom_domain(case: Case) -> Path:
     import onnx

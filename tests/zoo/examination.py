@@ -13,6 +13,7 @@ import numpy as np
 from zoo.command import Outcome
 from zoo.inputs import KINDS, TIMED, feeds
 from zoo.registry import Built, Entry
+from zoo.split import split_fault
 
 from onnx_sparse.converters.errors import ConversionError, first_line
 
@@ -122,8 +123,8 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
     def run_tensorflow(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return answers(saved, batch)
 
-    for kind in KINDS:
-        batch = feeds(built.inputs, kind, found.name, built.least)
+    batches = {kind: feeds(built.inputs, kind, found.name, built.least) for kind in KINDS}
+    for kind, batch in batches.items():
         found.batches[kind], note = _compare(batch, run_tensorflow, run_onnx)
         if note:
             found.notes.append(f"{kind}: {note}")
@@ -132,6 +133,10 @@ def _convert_and_compare(built: Built, saved: Any, folder: str, found: Examined,
         found.notes.append("no batch with rows was compared")
     elif not {"differs", "fails"} & set(verdicts):
         found.outcome = "equal"
+    fed = [{name: as_text(array) for name, array in batch.items() if name in names} for batch in batches.values()]
+    if fault := split_fault(model, fed, found.name):
+        found.outcome = "wrong"
+        found.notes.append(fault)
     if thorough:
         _verify(folder, model, found)
         batch = feeds(built.inputs, TIMED, found.name, built.least)

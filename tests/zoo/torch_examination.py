@@ -17,6 +17,7 @@ from zoo.command import Outcome
 from zoo.examination import WITH_ROWS
 from zoo.inputs import KINDS, TIMED
 from zoo.registry import Entry
+from zoo.split import split_fault
 from zoo.torch_sources import BuiltModule
 
 from onnx_sparse.converters.errors import ConversionError, first_line
@@ -145,8 +146,8 @@ def _export_and_compare(built: BuiltModule, example: Any, found: ExaminedModule,
         computed=half_floats(model),
         random={place for place, value in enumerate(session.get_outputs()) if value.name in random},
     )
-    for kind in KINDS:
-        batch = built.batch(kind, found.name)
+    batches = {kind: built.batch(kind, found.name) for kind in KINDS}
+    for kind, batch in batches.items():
         found.batches[kind], note = _compare(
             lambda batch=batch: run_torch(built.module, batch),
             lambda batch=batch: run_torch(program, batch),
@@ -161,6 +162,10 @@ def _export_and_compare(built: BuiltModule, example: Any, found: ExaminedModule,
         found.notes.append("no batch with rows was compared")
     elif not {"differs", "fails"} & set(found.batches.values()):
         found.outcome = "rounding" if "rounding" in found.batches.values() else "equal"
+    fed = [dict(zip(taken, map(to_numpy, batch), strict=True)) for batch in batches.values()]
+    if not random and (fault := split_fault(model, fed, found.name)):
+        found.outcome = "wrong"
+        found.notes.append(fault)
     if verify:
         _verify(source, model, found)
     if timed:

@@ -15,6 +15,8 @@ from onnx_sparse.converters.writing.lowering.einsum import einsum
 from onnx_sparse.converters.writing.lowering.inverse import LIMITS, inverse
 from onnx_sparse.schemas.declaration import dtype_name
 
+#: Experts of a layer; each becomes a product of its own.
+_MOST_GROUPS = 1024
 #: The values of auto_pad.
 _AUTO = ("explicit", "notset", "same_upper", "same_lower", "valid")
 
@@ -29,6 +31,31 @@ def matmul(node: Node, emit: OpenVINOEmitter) -> Tensor:
         matrix = dequantize(weight, node.weights, emit, transposed=transposed[1])
         return emit.cast(emit.op("MatMul", emit.cast(a, matrix.dtype), matrix), a.dtype)
     return emit.op("MatMul", a, _transposed(emit, node[1]) if transposed[1] else node[1])
+
+
+@handles("GroupedMatMul-17", to="MatMul, Split", notes="Rows after the last group are 0.")
+def grouped_matmul(node: Node, emit: OpenVINOEmitter) -> Tensor:
+    """GroupedMatMul-17: (a, b [groups, columns, width], offsets): each group of rows of a by a matrix of its own.
+
+    The offsets say where groups end. Without them, a has the groups as an axis.
+    """
+    a, b = node.ranked(0, 2, 3), _transposed(emit, node.ranked(1, 3, 3))
+    offsets = node.optional(2)
+    if a.rank == 3:
+        node.disregard("2")
+        return emit.op("MatMul", a, b)
+    groups = b.dim(0)
+    if offsets is None or groups is None or not 0 < groups <= _MOST_GROUPS:
+        raise Unsupported(f"rows {a} need offsets and a known number of groups, at most {_MOST_GROUPS}")
+    ends, whole = emit.vector(offsets), emit.shape_of(a, 0, 1)
+    bounds = emit.op("Concat", emit.constant([0]), ends, whole, axis=0)
+    before = emit.op("Slice", bounds, emit.constant([0]), emit.constant([-1]))
+    sizes = emit.op("Sub", emit.op("Slice", bounds, emit.constant([1]), emit.constant([groups + 2])), before)
+    *parts, rest = emit.node("Split", [a, sizes], [a.dtype] * (groups + 1), [(None, a.dim(1))] * (groups + 1), axis=0)
+    matrices = [emit.op("Gather", b, emit.constant(group), axis=0) for group in range(groups)]
+    made = [emit.op("MatMul", part, matrix) for part, matrix in zip(parts, matrices, strict=True)]
+    size = emit.op("Concat", emit.shape_of(rest, 0, 1), emit.shape_of(b, 2, 3), axis=0)
+    return emit.op("Concat", *made, emit.op("Expand", emit.like(0, a), size), axis=0)
 
 
 def _transposed(emit: OpenVINOEmitter, tensor: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.attributes import is_read
 from onnx_sparse.converters.openvino.ir import Layer, Network
 from onnx_sparse.converters.openvino.ir.weights import Weights
-from onnx_sparse.converters.tensor import Shape, Tensor
+from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing import reads
 from onnx_sparse.converters.writing.reads import Attributes, Inputs
 from onnx_sparse.converters.writing.registry import Handler, Registry
@@ -69,6 +69,7 @@ class Node(reads.Node):
         results: The element type and shape of each output in the file; the type is None if the file does not name it.
         weights: The constants of the IR.
         convert_body: Converts a body into an emitter, given tensors for its Parameters by layer id.
+        known: The value of an input, by position, if it is a constant, also one that a Convert decompresses; else None.
         attributes: The layer's attributes.
     """
 
@@ -77,6 +78,7 @@ class Node(reads.Node):
     results: tuple[tuple[DType | None, Shape | None], ...]
     weights: Weights
     convert_body: Callable[[Network, OpenVINOEmitter, Mapping[int, Tensor]], Converted]
+    known: Callable[[int], Array | None] = lambda _: None
     attributes: Attributes[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -190,12 +192,53 @@ NEVER = {
 }
 
 
+_RAGGED, _PIECES, _WORDS = "lays out ragged rows", "splits words into pieces of a vocabulary", "a SentencePiece model"
+#: The layers of openvino_tokenizers, and what they do.
+TOKENIZERS = {
+    "BPETokenizer": _PIECES,
+    "ByteFallback": "turns names of bytes into bytes",
+    "BytesToChars": "turns bytes into characters",
+    "CaseFold": "lowers text",
+    "CharsMapNormalization": "normalizes text",
+    "CharsToBytes": "turns characters into bytes",
+    "CombineSegments": "joins texts and special tokens",
+    "EqualStr": "compares texts",
+    "FuzeRagged": _RAGGED,
+    "NormalizeUnicode": "normalizes text",
+    "RaggedTensorPack": _RAGGED,
+    "RaggedToDense": _RAGGED,
+    "RaggedToRagged": _RAGGED,
+    "RaggedToSparse": _RAGGED,
+    "RegexNormalization": "replaces matches of a regular expression",
+    "RegexSplit": "splits text at matches of a regular expression",
+    "SentencepieceDetokenizer": _WORDS,
+    "SentencepieceStreamDetokenizer": _WORDS,
+    "SentencepieceTokenizer": _WORDS,
+    "SpecialTokensSplit": "splits text at special tokens",
+    "StringTensorPack": "makes texts of characters",
+    "StringTensorUnpack": "makes characters of texts",
+    "StringToHashBucket": "hashes texts",
+    "TrieTokenizer": _PIECES,
+    "Truncate": "cuts texts that are too long",
+    "UTF8Validate": "checks UTF-8",
+    "UnigramTokenizer": _PIECES,
+    "VocabDecoder": "looks ids up in a vocabulary",
+    "VocabEncoder": "looks words up in a vocabulary",
+    "WordpieceTokenizer": _PIECES,
+}
+
+
 def find_handler(layer: Layer) -> Handler:
     """The handler of a layer: that of the newest version in its operator set.
 
     Raises:
         Unsupported: There is no such handler.
     """
+    if layer.version == "extension" and (purpose := TOKENIZERS.get(layer.type)) is not None:
+        raise Unsupported(
+            f"it is of openvino_tokenizers ({purpose}), and none of OpenVINO's; tokenize outside of the model, with "
+            "`tokenizers` or onnxruntime-extensions (gen_processing_models), and convert the rest of the model"
+        )
     if (match := re.fullmatch(r"opset([0-9]{1,3})", layer.version)) is None:
         raise Unsupported(f"its operator set {layer.version[:40]!r} is not one of OpenVINO's")
     opset = int(match[1])

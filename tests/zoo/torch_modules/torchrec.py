@@ -68,6 +68,32 @@ def _sequences() -> Any:
 module("torchrec/EmbeddingCollection", _sequences, _FEATURES, environment=ENVIRONMENT)
 
 
+def _collisions() -> Any:
+    import torch
+    from torchrec import JaggedTensor
+    from torchrec.modules.mc_modules import LFU_EvictionPolicy, MCHManagedCollisionModule
+
+    remap = MCHManagedCollisionModule(
+        zch_size=16,
+        device=torch.device("cpu"),
+        eviction_policy=LFU_EvictionPolicy(),
+        eviction_interval=1,
+        input_hash_size=2**62,
+    )
+
+    def call(part: Any, values: Any) -> Any:
+        features = {"items": JaggedTensor(values=values, lengths=torch.full((1,), values.shape[0]))}
+        return part(features)["items"].values()
+
+    made = calling(remap, call).train()
+    for _ in range(3):  # it learns which ids there are
+        made(torch.arange(0, 20, 2))
+    return made.eval()
+
+
+module("torchrec/MCHManagedCollisionModule", _collisions, Dense("ids", ids(20), ("rows",)), environment=ENVIRONMENT)
+
+
 def _dlrm(kind: str) -> Any:
     from torchrec.models import dlrm
 
