@@ -83,7 +83,7 @@ def page() -> str:
 
 Written by `python -m census --page` from {heading}. The calls are samples of torch's own tests (OpInfo), exported with
 dynamic sizes. Each is compared with torch on its example, with each size 0, 1 and doubled, and on infinite, NaN and
-extreme values; each whole number of a call is also given as the size of an input.
+extreme values; in further calls, a whole number is the size of an input.
 
 "torch.export refuses" counts calls that torch.export or its decompositions do not take. "refused" is a
 `ConversionError` that names the operator. "differs" counts calls whose model was refused because it was run and
