@@ -396,6 +396,26 @@ def test_damaged_records(record, tmp_path):
             onnx_sparse.tables(tmp_path / "m.onnx", **change)
 
 
+def test_damaged_models(tmp_path):
+    """Whatever a file holds, the answer is one line."""
+    path, source = tmp_path / "m.onnx", random.Random(1)
+    keyed(path)
+    onnx_sparse.tables(path, update={"table": delta([1, 10], 2)})
+    before = content(tmp_path)
+    for _ in range(int(os.environ.get("ONNX_SPARSE_DAMAGED", "40"))):
+        for name, held in before.items():
+            (tmp_path / name).write_bytes(held)
+        damaged = bytearray(before["m.onnx"])
+        for _ in range(source.randrange(1, 4)):
+            damaged[source.randrange(len(damaged))] = source.randrange(256)
+        path.write_bytes(damaged)
+        changes = ({"update": {"table": delta([7], 1)}}, {"compact": True}, {"check": True}, {"show": {"table": [1]}})
+        try:
+            onnx_sparse.tables(path, **source.choice(changes))
+        except ValueError as error:
+            assert "\n" not in str(error)
+
+
 def test_a_table_with_neighbors_gets_a_file_of_its_own_once(cli, tmp_path):
     """Also one whose file another model shares, whose checksum stays true."""
     path, other = tmp_path / "m.onnx", tmp_path / "other.onnx"
