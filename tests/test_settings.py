@@ -50,8 +50,8 @@ def options(command: str) -> dict[str, argparse.Action]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_neither_lacks_what_the_other_has(command: str) -> None:
     function, _ = COMMANDS[command]
-    if command == "tables":  # `replace NAME=FILE.npy`, which reads better than an option
-        assert options(command).keys() - ONLY_SHELL == {"model", "action", "replacements", "output", "check"}
+    if command == "tables":  # `update NAME=FILE`, which reads better than an option
+        assert options(command).keys() - ONLY_SHELL == {"model", "action", "operands", "output", "check"}
         return
     assert inspect.signature(function).parameters.keys() - ONLY_PYTHON == options(command).keys() - ONLY_SHELL
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Mapping
@@ -115,54 +114,70 @@ def replace_tables(source: Path, path: Path, given: Mapping[str, Any]) -> None:
 def _write_replaced(
     model: ModelProto, source: Path, path: Path, given: Mapping[str, Any], made_from: tuple[int, ...] | None
 ) -> None:
-    from onnx_sparse.models.external_data import location, write_model
+    import numpy as np
+
+    from onnx_sparse.files.array_file import read_npy
+    from onnx_sparse.models.data_parts import location
+    from onnx_sparse.models.external_data import clear_data, write_model
     from onnx_sparse.models.load_and_save import writer
+    from onnx_sparse.models.references import refer
 
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
-    tables = {table.tensor.name: table for table in tables_of(model)}
     moved: list[tuple[TensorProto, Any]] = []
     for name, new in given.items():
-        if name not in initializers:
-            there = ", ".join(map(printable, tables)) or "none"
-            raise CommandError(f"{source} has no table {printable(name)}; its tables are {there}")
-        table = tables.get(name, Table(initializers[name]))
-        for tensor_name, content in _contents(table, new, initializers).items():
+        table = table_named(model, source, name)
+        is_file = isinstance(new, (str, os.PathLike))
+        array = read_npy(Path(new), mapped=True) if is_file else new
+        for tensor_name, content in contents_of(model, table, array, new if is_file else "the array").items():
             tensor = initializers[tensor_name]
             if location(tensor):
                 moved.append((tensor, content))
             else:
-                _put(tensor, content)
+                clear_data(tensor)
+                refer(tensor, np.frombuffer(content, np.uint8))
     read_from = source if made_from is None else None
     write_model(model, path, writer(path), contents=moved or None, read_from=read_from, made_from=made_from)
 
 
-def _put(tensor: TensorProto, content: Any) -> None:
-    import numpy as np
-
-    from onnx_sparse.models.references import refer
-
-    for typed in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"):
-        tensor.ClearField(typed)
-    refer(tensor, np.frombuffer(content, np.uint8))
-
-
-def _contents(table: Table, new: Any, initializers: dict[str, TensorProto]) -> dict[str, Any]:
-    """The new bytes of a table, and of its scales and biases, by the names of their tensors.
+def table_named(model: ModelProto, path: Path, name: str) -> Table:
+    """A table of a model, or another initializer.
 
     Raises:
-        CommandError: The file has an array of another type or shape.
+        CommandError: There is none.
+    """
+    tables = {table.tensor.name: table for table in tables_of(model)}
+    for tensor in model.graph.initializer:
+        if tensor.name == name:
+            return tables.get(name, Table(tensor))
+    there = ", ".join(map(printable, tables)) or "none"
+    raise CommandError(f"{path} has no table {printable(name)}; its tables are {there}")
+
+
+def contents_of(
+    model: ModelProto, table: Table, new: Any, what: object, *, rows: int | None = None
+) -> dict[str, memoryview]:
+    """The new bytes of a table, and of its scales and biases, by the names of their tensors.
+
+    Args:
+        model: The model.
+        table: Its table.
+        new: The array.
+        what: What it is from, for messages.
+        rows: How many rows it has; those of the table when omitted.
+
+    Raises:
+        CommandError: The array has another type or shape.
     """
     import numpy as np
 
-    from onnx_sparse.files.array_file import read_npy
     from onnx_sparse.models.quantization import quantized_rows, rounded_rows
     from onnx_sparse.schemas.declaration import numpy_dtype
 
-    is_file = isinstance(new, (str, os.PathLike))
-    file = new if is_file else "the array"
-    tensor, array = table.tensor, np.asarray(read_npy(Path(new), mapped=True) if is_file else new, order="C")
+    initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+    tensor, array = table.tensor, np.asarray(new, order="C")
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     name, dtype, shape = tensor.name, np.dtype(numpy_dtype(tensor.data_type)), tuple(tensor.dims)
+    shape = shape if rows is None else (rows, *shape[1:])
     types = [dtype.name]
     try:
         if table.bits:
@@ -170,7 +185,7 @@ def _contents(table: Table, new: Any, initializers: dict[str, TensorProto]) -> d
             types.append(f"float32 {list(whole)}")
             scale_bias = initializers.get(table.scale_bias)
             if array.dtype == np.float32 and array.shape == whole:
-                if scale_bias is None or tuple(scale_bias.dims) != (shape[0], 1, 2):
+                if scale_bias is None or tuple(scale_bias.dims) != (tensor.dims[0], 1, 2):
                     raise CommandError(
                         f"table {printable(name)} has no scale and bias for each row, into which it could be "
                         "quantized: replace its integers, scales and biases"
@@ -182,10 +197,10 @@ def _contents(table: Table, new: Any, initializers: dict[str, TensorProto]) -> d
             if array.dtype == np.float32 and array.shape == shape:
                 return {name: _bytes(rounded_rows(name, array, dtype))}
     except ValueError as error:
-        raise CommandError(f"{file}: {error}") from error
+        raise CommandError(f"{what}: {error}") from error
     if (array.dtype, array.shape) != (dtype, shape):
         raise CommandError(
-            f"{file} is {array.dtype.name} {list(array.shape)}; table {printable(name)} is {types[0]} "
+            f"{what} is {array.dtype.name} {list(array.shape)}; table {printable(name)} is {types[0]} "
             f"{list(shape)}{f', and also takes {types[1]}' if types[1:] else ''}"
         )
     return {name: _bytes(array)}
@@ -203,27 +218,27 @@ def check_files(model: ModelProto, path: Path, progress: Progress = lambda stage
     Raises:
         CommandError: A file has another one, or cannot be read.
     """
-    from onnx_sparse.models.external_data import data_file, location
+    from onnx_sparse.models.data_parts import damage, location, parts_of
+    from onnx_sparse.models.external_data import file_beside
     from onnx_sparse.models.graphs import all_tensors
 
-    checksums = {data_file(path, tensor): location(tensor).get("checksum") for tensor in all_tensors(model)}
-    for file, checksum in checksums.items():
-        if file is None or checksum is None:
-            continue
+    holders = {location(tensor).get("location"): tensor.name for tensor in all_tensors(model)}
+    parts = parts_of(model)
+    for name in parts:
+        file = file_beside(path, name, holders[name])
+        progress(f"reading {file}")
         try:
-            progress(f"reading {file}")
-            with file.open("rb") as opened:
-                found = hashlib.file_digest(opened, "sha1").hexdigest()
+            found = next(filter(None, (damage(file, part) for part in parts[name])), None)
         except OSError as error:
             raise CommandError(f"{file}: cannot be read: {error.strerror or error}") from error
-        if found != checksum.lower():
-            raise CommandError(f"{file} is not what {path} was written with: its SHA-1 is {found}, not {checksum}")
+        if found is not None:
+            raise CommandError(f"{file} is not what {path} was written with: {found}")
 
 
 def describe(table: Table, path: Path) -> TableDescription:
     """What is said of a table."""
     from onnx_sparse.commands.model_graph import type_name
-    from onnx_sparse.models.external_data import location
+    from onnx_sparse.models.data_parts import location
     from onnx_sparse.schemas.declaration import numpy_dtype
 
     tensor = table.tensor

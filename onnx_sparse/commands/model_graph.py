@@ -17,7 +17,8 @@ from onnx import (
 )
 
 from onnx_sparse.errors import printable
-from onnx_sparse.models.graphs import all_tensors, element_types
+from onnx_sparse.models.data_parts import locations
+from onnx_sparse.models.graphs import element_types
 from onnx_sparse.models.onnx_tools import infer_shapes
 from onnx_sparse.schemas import DOMAIN, OPS, Op
 from onnx_sparse.schemas.declaration import DType, dtype_name
@@ -193,11 +194,7 @@ def opset_imports(model: ModelProto) -> dict[str, int]:
 
 def disk_size(model: ModelProto, path: Path) -> int:
     """The bytes of a model's file and of the files that hold its tensors."""
-    files = {path}
-    for tensor in all_tensors(model):
-        for entry in tensor.external_data:
-            if entry.key == "location" and "\0" not in entry.value:  # which no file's name has
-                files.add(path.parent / entry.value)
+    files = {path, *(path.parent / name for name in locations(model) if "\0" not in name)}  # which no file's name has
     # Like onnx, this does not follow a path that leads out of the model's folder.
     folder = os.path.realpath(path.parent)
     sizes = []

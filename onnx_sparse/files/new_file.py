@@ -96,8 +96,8 @@ def part_file(target: Path, *, clean: bool = True) -> Iterator[tuple[Path, Binar
         while True:
             part = target.with_name(f"{prefix}{secrets.token_hex(8)}.part")
             try:
-                with part.open("xb") as file, _lock(file) as locked:
-                    if locked and part.exists():  # else another writer took it for abandoned
+                with part.open("xb") as file, locked(file) as is_ours:
+                    if is_ours and part.exists():  # else another writer took it for abandoned
                         _keep_mode(file, target)
                         yield part, file
                         return
@@ -139,6 +139,23 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(held)
+
+
+@contextlib.contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """A block for a file in which one process can be: others are refused, not kept waiting.
+
+    Raises:
+        CommandError: Another process is in such a block.
+        OSError: There is no such file.
+    """
+    while True:
+        with path.open("rb") as file, locked(file) as is_ours:
+            if not is_ours:
+                raise CommandError(f"{path}: another process is changing it; run the command again when it is done")
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # else it was replaced before it was locked
+                yield
+                return
 
 
 @contextlib.contextmanager
@@ -209,7 +226,7 @@ def _remove(abandoned: Iterable[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _lock(file: BinaryIO) -> Iterator[bool]:
+def locked(file: BinaryIO) -> Iterator[bool]:
     """Lock the file for the block, even if it is closed earlier; yields whether no other process has locked it."""
     if sys.platform == "win32":
         yield True

@@ -13,7 +13,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -31,6 +31,7 @@ from onnx_sparse.files.new_file import (
     state_of,
 )
 from onnx_sparse.files.ranges import FileRange, StoredFile
+from onnx_sparse.models.data_parts import METADATA_KEY, Part, location, locations, parts_of, record_parts
 from onnx_sparse.models.model_files import ONNX_SUFFIXES, require_whole_sources
 from onnx_sparse.models.references import data_of, is_reference, require_whole
 
@@ -42,17 +43,10 @@ if TYPE_CHECKING:
 
 #: Tensors begin at multiples of this, so that they can be mapped into memory.
 _PAGE = 4096
+#: The fields of a tensor with its elements.
+_TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 #: The bytes of a file's name to which ".data" and a number can be added.
 _LONGEST_STEM = 240
-
-
-def location(tensor: TensorProto) -> dict[str, str]:
-    """Where a tensor's data are, by ONNX's keys: `location`, `offset`, `length`, `checksum`; empty if in the model.
-
-    A reference of this process counts as being in the model.
-    """
-    is_elsewhere = tensor.data_location == tensor.EXTERNAL and not is_reference(tensor)
-    return {entry.key: entry.value for entry in tensor.external_data} if is_elsewhere else {}
 
 
 def data_file(model: Path, tensor: TensorProto) -> Path | None:
@@ -62,15 +56,20 @@ def data_file(model: Path, tensor: TensorProto) -> Path | None:
         CommandError: The model names no file in its folder.
     """
     name = location(tensor).get("location")
-    if name is None:
-        return None
+    return None if name is None else file_beside(model, name, tensor.name)
+
+
+def file_beside(model: Path, name: str, tensor: str) -> Path:
+    """The file of a location, which a tensor names.
+
+    Raises:
+        CommandError: It is not in the model's folder.
+    """
     folder = Path(os.path.realpath(model)).parent
     parts = PurePosixPath(name.replace("\\", "/")).parts
     path = folder.joinpath(*parts)
     if not parts or ".." in parts or not Path(os.path.realpath(path)).is_relative_to(folder):
-        raise CommandError(
-            f"{model}: tensor {printable(tensor.name)} has its data outside the model's folder, in {name}"
-        )
+        raise CommandError(f"{model}: tensor {printable(tensor)} has its data outside the model's folder, in {name}")
     return path
 
 
@@ -80,6 +79,7 @@ def write_model(
     write: Write,
     *,
     contents: Iterable[tuple[TensorProto, Any]] | None = None,
+    apart: Iterable[tuple[TensorProto, Any]] = (),
     read_from: Path | None = None,
     made_from: tuple[int, ...] | None = None,
 ) -> int:
@@ -89,8 +89,9 @@ def write_model(
         model: The model; its tensors point to the files beside `path` afterwards.
         path: The model's file. Files of its own that the model before had, and this one has not, are removed.
         write: Writes the model's own file.
-        contents: Tensors and the bytes of their data, or the ranges of files where these are; they are written into a
-            new file.
+        contents: Tensors and the bytes of their data, the ranges of files where these are, or functions that make
+            them block by block; they are written into a new file.
+        apart: The same of tensors that get a file of their own each, to which rows can be added.
         read_from: The file that the model is from, if it is another one. In the same folder both have the same files
             beside them; into another folder they are copied.
         made_from: For a model that was read from `path`: the `state_of` it then.
@@ -108,10 +109,11 @@ def write_model(
     with errors_of(path), contextlib.ExitStack() as parts:
         if contents is None:
             require_whole_sources(model)
-        else:
+        written = []
+        for group in [*([] if contents is None else [contents]), *([each] for each in apart)]:
             part, data = parts.enter_context(part_file(real))
-            places, checksum = _write_data(data, contents)
-            size = data.tell()
+            written.append((part, *_write_data(data, group)))
+            size += data.tell()
             data.close()
         # Another writer could take the name of a file that is removed here, and this one remove its file.
         with only_writer(real.parent), contextlib.ExitStack() as made:
@@ -127,10 +129,12 @@ def write_model(
 
             if read_from is not None:
                 _take_data(model, read_from, real, named)
-            if contents is not None and places:
-                name = named(part).name
+            for part, places, checksum in written:
+                name = named(part).name if places else ""
                 for tensor, offset, length in places:
                     point_to(tensor, name, offset, length, checksum)
+            if any(entry.key == METADATA_KEY for entry in model.metadata_props):
+                record_parts(model, {})
             return size + _replace(model, path, write)
 
 
@@ -166,20 +170,23 @@ def _write_data(
             checksum.update(block)
 
     with ThreadPoolExecutor(1) as counting:  # while the next tensor is copied
-        counted, sources = [], dict[StoredFile, str]()
+        counted, sources = list[Future[None]](), dict[StoredFile, str]()
         for tensor, content in contents:
             gap = bytes(-file.tell() % _PAGE)
             file.write(gap)
             begin = file.tell()
+            counted.append(counting.submit(count, gap))
             if isinstance(content, FileRange):
                 content.copy_to(file)
                 sources.setdefault(content.file, tensor.name)
-            else:
-                file.write(content)
+            for block in content() if callable(content) else [] if isinstance(content, FileRange) else [content]:
+                file.write(block)
+                counted[-1].result()  # else blocks that are yet to be counted would fill the memory
+                counted.append(counting.submit(count, block))
+            if isinstance(content, FileRange):
+                counted.append(counting.submit(count, content))
             places.append((tensor, begin, file.tell() - begin))
-            counted += [counting.submit(count, gap), counting.submit(count, content)]
-            tensor.ClearField("raw_data")
-            tensor.ClearField("external_data")
+            clear_data(tensor)
         for each in counted:
             each.result()
     found = checksum.hexdigest()
@@ -194,6 +201,7 @@ def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Pat
     from onnx_sparse.models.graphs import all_tensors
 
     copies: dict[Path, Path] = {}
+    parts, moved = parts_of(model), dict[str, tuple[Part, ...]]()
     for tensor in all_tensors(model):
         file = data_file(source, tensor)
         if file is None or file in copies:
@@ -209,19 +217,28 @@ def _take_data(model: ModelProto, source: Path, real: Path, named: Callable[[Pat
     for tensor in all_tensors(model):
         file = data_file(source, tensor)
         if file is not None and copies[file] != file:
-            next(entry for entry in tensor.external_data if entry.key == "location").value = copies[file].name
+            place = next(entry for entry in tensor.external_data if entry.key == "location")
+            moved[copies[file].name] = parts.get(place.value, ())
+            place.value = copies[file].name
+    record_parts(model, moved)
 
 
 def _replace(model: ModelProto, path: Path, write: Write) -> int:
     """Write a model file, and remove the files of tensors that only the one before had."""
     real = Path(os.path.realpath(path))
-    old = set(_own_data(real)) - {real.parent / name for name in _locations(model)}
-    old = {file for file in old if not _is_used_by_another(file, real)}
+    old = set(_own_data(real)) - {real.parent / name for name in locations(model)}
+    old = {file for file in old if not is_used_by_another(file, real)}
     with new_file(path) as file:
         size = write(model, file)
     for replaced in old:
         replaced.unlink(missing_ok=True)
     return size
+
+
+def clear_data(tensor: TensorProto) -> None:
+    """Let a tensor have no data."""
+    for name in ("raw_data", "external_data", *_TYPED_DATA):
+        tensor.ClearField(name)
 
 
 def point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum: str) -> None:
@@ -241,12 +258,6 @@ def _data_paths(model: Path) -> Iterator[Path]:
         yield model.with_name(f"{stem}.{number}.data")
 
 
-def _locations(model: ModelProto) -> set[str]:
-    from onnx_sparse.models.graphs import all_tensors
-
-    return {entry.value for tensor in all_tensors(model) for entry in tensor.external_data if entry.key == "location"}
-
-
 def _own_data(model: Path) -> list[Path]:
     """The files of tensors, under these names, that an existing model has."""
     from onnx_sparse.models.model_files import read_model
@@ -256,13 +267,13 @@ def _own_data(model: Path) -> list[Path]:
     if not existing:
         return []
     try:
-        used = _locations(read_model(model))
+        used = locations(read_model(model))
     except (OSError, ValueError):
         return []
     return [path for path in existing if path.name in used]
 
 
-def _is_used_by_another(file: Path, model: Path) -> bool:
+def is_used_by_another(file: Path, model: Path) -> bool:
     """Whether another model in the folder names the file: it has the name as it is in binary and in text."""
     for other in model.parent.iterdir():
         if other.suffix in ONNX_SUFFIXES and other != model and other.is_file() and other.stat().st_size:

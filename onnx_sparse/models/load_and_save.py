@@ -151,12 +151,17 @@ def _byte_size(model: ModelProto) -> int:
 
 
 def _contents(model: ModelProto) -> Iterator[tuple[TensorProto, Any]]:
-    """The tensors that go to the other file, and their bytes, or where these are."""
+    """The tensors that go to the other file, and their bytes, or where these are.
+
+    The largest is the last one: rows can be added to it without another copy.
+    """
     from onnx import external_data_helper
 
-    from onnx_sparse.models.references import data_of, is_reference
+    from onnx_sparse.models.references import byte_size, data_of, is_reference
 
-    for tensor in external_data_helper._get_all_tensors(model):
+    tensors = list(external_data_helper._get_all_tensors(model))
+    largest = max((byte_size(tensor) or 0 for tensor in tensors), default=0)
+    for tensor in sorted(tensors, key=lambda tensor: byte_size(tensor) == largest):
         if is_reference(tensor):
             yield tensor, data_of(tensor)
         elif tensor.HasField("raw_data") and len(content := tensor.raw_data) >= _SMALL_TENSOR:

@@ -44,6 +44,10 @@ ONNX_ERRORS = (
 )
 
 
+#: The highest version of an operator set that onnx's functions for single nodes take.
+_MOST_VERSION = 2**31 - 1
+
+
 def infer_shapes(
     model: ModelProto, *, check_type: bool = False, strict_mode: bool = False, data_prop: bool = False
 ) -> ModelProto:
@@ -70,7 +74,7 @@ def infer_outputs(
         data: Those of them that are constants.
         opsets: The versions of the operator sets, by domain.
     """
-    if not may_be_inferred(node, types, opsets[node.domain]):
+    if not may_be_inferred(node, types, opsets[node.domain]) or max(opsets.values()) > _MOST_VERSION:
         return {}
     imports = [helper.make_opsetid(*pair) for pair in opsets.items()]
     try:

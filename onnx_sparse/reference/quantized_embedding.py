@@ -60,12 +60,12 @@ def _reduced(
     **attributes: Any,
 ) -> Array:
     """The looked-up rows, reduced by segment or bag in float32 and rounded once."""
-    table = _QuantizedTable(emb_table, scale_bias, bits)
+    table = QuantizedTable(emb_table, scale_bias, bits)
     entries = entries_of(table.output_rows(), *inputs, **attributes)
     return reduce(table.dequantized(entries)).astype(scale_bias.dtype)
 
 
-class _QuantizedTable:
+class QuantizedTable:
     """A table of integers [V, E] with the scales and biases of its blocks [V, G, A].
 
     Raises:
@@ -96,14 +96,14 @@ class _QuantizedTable:
             indices = np.append(indices, entries.default_index)
         weights = entries.per_sample_weights
         return Entries(
-            self._rows(indices),
+            self.rows(indices),
             np.arange(len(entries.indices)),
             entries.counts,
             default,
             None if weights is None else weights.astype(np.float32),
         )
 
-    def _rows(self, indices: Array) -> Array:
+    def rows(self, indices: Array) -> Array:
         """The rows of indices [k] in float32, [k, width]."""
         integers = self.emb_table[indices]
         if self.bits == "4":

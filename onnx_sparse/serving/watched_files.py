@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_sparse.files.guarded_files import open_file
-from onnx_sparse.models.graphs import all_tensors
+from onnx_sparse.errors import CommandError
+from onnx_sparse.models.data_parts import Part, damage, locations, parts_of
 from onnx_sparse.models.model_files import read_model
 
 #: What changes when a file is written or replaced, also by moving a link; None where there is no file.
 State = tuple[int, ...] | None
 
-#: The bytes that are read at once.
-_PIECE = 1 << 22
+#: Where a state has what tells a file from another one, whatever is added to it.
+_FILE = slice(3, 5)
+#: Where it has the bytes.
+_SIZE = 2
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class Look:
 
     Attributes:
         states: The state of each file, the model's own first.
-        checksums: By file, the SHA-1 that the model says of it, if it does.
+        parts: The parts of files whose checksums the model states.
     """
 
     states: tuple[tuple[Path, State], ...]
-    checksums: tuple[tuple[Path, str], ...] = ()
+    parts: tuple[tuple[Path, Part], ...] = ()
 
     @property
     def is_there(self) -> bool:
@@ -47,34 +48,30 @@ def look(path: Path, before: Look | None = None) -> Look:
     own = _state(path)
     if before is not None and before.states[0] == (path, own):
         files = [file for file, _ in before.states[1:]]
-        return Look(((path, own), *((file, _state(file)) for file in files)), before.checksums)
-    checksums: dict[Path, str] = {}
-    with suppress(OSError, ValueError):  # which ONNX Runtime will say
-        for tensor in all_tensors(read_model(path)):
-            named = {entry.key: entry.value for entry in tensor.external_data}
-            if tensor.data_location == tensor.EXTERNAL and "location" in named:
-                checksums[path.parent / named["location"]] = named.get("checksum", "")
-    files = sorted(checksums)
-    known = tuple((file, checksum) for file, checksum in sorted(checksums.items()) if checksum)
+        return Look(((path, own), *((file, _state(file)) for file in files)), before.parts)
+    files, parts = [], {}
+    with suppress(OSError, ValueError, CommandError):  # which ONNX Runtime will say
+        model = read_model(path)
+        files = sorted(path.parent / name for name in locations(model))
+        parts = parts_of(model)
+    known = tuple((path.parent / name, part) for name in sorted(parts) for part in parts[name])
     return Look(((path, own), *((file, _state(file)) for file in files)), known)
 
 
 def damaged(now: Look, before: Look) -> Path | None:
-    """A file that is not the one of the model, by its checksum; only those are read that are new since a look."""
-    known = dict(before.states)
-    states = dict(now.states)
-    for file, checksum in now.checksums:
-        if (states[file] != known.get(file) or now.checksums != before.checksums) and _sha1(file) != checksum:
+    """A file that is not the one of the model, by its checksums; only what is new since a look is read.
+
+    A file that rows were added to has the same parts as before, and new ones.
+    """
+    states, known = dict(now.states), dict(before.states)
+    for file, part in now.parts:
+        state, old = states[file], known.get(file)
+        is_same = state == old or (part.end is not None and state and old and state[_FILE] == old[_FILE])
+        was_whole = old and part == Part(part.checksum, 0, old[_SIZE])
+        names = [part, Part(part.checksum)] if was_whole else [part]
+        if not (is_same and any((file, name) in before.parts for name in names)) and damage(file, part) is not None:
             return file
     return None
-
-
-def _sha1(file: Path) -> str:
-    digest = hashlib.sha1(usedforsecurity=False)  # the one that ONNX names
-    with open_file(file) as opened:
-        while piece := opened.read(_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def _state(path: Path) -> State:

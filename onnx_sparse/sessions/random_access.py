@@ -8,9 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnx import external_data_helper
-
-from onnx_sparse.models.graphs import all_tensors
+from onnx_sparse.models.data_parts import locations
 from onnx_sparse.models.model_files import read_model
 
 #: Of <sys/mman.h> on Linux.
@@ -23,9 +21,7 @@ def data_files(model: str | os.PathLike[str]) -> set[Path]:
     Raises:
         ValueError: There are none.
     """
-    tensors = filter(external_data_helper.uses_external_data, all_tensors(read_model(model)))
-    folder = Path(model).absolute().parent
-    files = {folder / external_data_helper.ExternalDataInfo(tensor).location for tensor in tensors}
+    files = {Path(model).absolute().parent / name for name in locations(read_model(model))}
     if not files:
         raise ValueError(
             f"random_access needs tables in a file next to the model, and {os.fspath(model)} has none: "

@@ -260,3 +260,27 @@ def test_arguments_of_torch() -> None:
         if overload is not None and (names := unread(handler, [a.name for a in overload._schema.arguments])):
             left[name] = names
     assert left == {}
+
+
+@pytest.mark.parametrize("kind", ["i", "f", "b", "s", "list", "shape", "tensor"])
+def test_an_attribute_of_another_kind_is_refused(kind: str) -> None:
+    """Of every operator: the attributes with a default have a kind, and a damaged graph may give them another one."""
+    fields = {bool: "b", int: "if", float: "fi", str: "s", list: ["list"]}
+    refused = 0
+    for operator in operators().values():
+        for name, default in operator.defaults.items():
+            if default is None:
+                continue
+            value = GraphDef().node.add().attr[name]
+            if kind in ("list", "shape", "tensor"):
+                getattr(value, kind).SetInParent()
+            else:
+                setattr(value, kind, {"i": 1, "f": 0.5, "b": True, "s": b"a"}[kind])
+            attributes = tensorflow_attributes.Attributes(operator, {name: value})
+            if kind in fields[type(default)]:
+                attributes[name]
+                continue
+            with pytest.raises(Unsupported, match=f"its attribute {name} is a field {kind}; "):
+                attributes[name]
+            refused += 1
+    assert refused > 100

@@ -28,6 +28,7 @@ GUIDES = {
     "onnx": {"portable.onnx", "plain.onnx", "plain_float16.onnx", "fused.onnx", "repaired.onnx"},
     "rows": {"baskets.onnx", "ragged.onnx", "out"},
     "tables": {"smaller.onnx", "apart.onnx", "new.onnx"},
+    "keyed_tables": {"model.onnx", "rows.onnx", "items.parquet"},
     "serving": {"ragged_baskets.onnx", "repository"},
     "from_tf2onnx": {"fused.onnx", "model.onnx", "plain.onnx"},
     "torch": {"recommender.onnx", "from_file.onnx", "standard.onnx"},

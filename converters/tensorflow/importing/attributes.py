@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.reading.element_types import ONNX_TYPES, REFERENCE
 from onnx_sparse.converters.tensorflow.reading.operators import Operator
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
@@ -17,6 +18,9 @@ _NAMES = frozenset({"shared_name", "container", "use_node_name_sharing", "allowe
 #: Numbers of inputs, outputs and row splits, which these say themselves.
 _COUNTS = frozenset({"N", "num", "num_split", "num_sparse", "Nsparse", "Ndense", "num_row_partition_tensors",
                      "RAGGED_RANK", "PARAMS_RAGGED_RANK", "OUTPUT_RAGGED_RANK"})  # fmt: skip
+
+#: The fields that may hold an attribute, by the type of its default in JSON.
+_KINDS: Mapping[type, Sequence[str]] = {bool: ["b"], int: ["i", "f"], float: ["f", "i"], str: ["s"], list: ["list"]}
 
 
 class MessageAttributes(reads.Attributes[Any]):
@@ -62,7 +66,10 @@ class Attributes(MessageAttributes):
 
     def __getitem__(self, name: str) -> Any:
         self._read.add(name)
-        if name in self._values and self._values[name].WhichOneof("value") is not None:
+        if name in self._values and (kind := self._values[name].WhichOneof("value")) is not None:
+            expected = _KINDS.get(type(self._operator.defaults.get(name)), (kind,))
+            if kind not in expected:
+                raise Unsupported(f"its attribute {name} is a field {kind}; {expected[0]} is expected")
             return _value(self._values[name])
         if name in self._operator.types:
             return ONNX_TYPES.get(self._operator.types[name], 0)

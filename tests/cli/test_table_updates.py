@@ -1,0 +1,430 @@
+"""`onnx-sparse tables`: rows that change while the model is used, drawn and compared with a dictionary."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from onnx import helper, numpy_helper
+from support.live_models import FORMS, MISSING, WIDTH, array_of, keys_of, live_model, require_answers
+from test_quantization import FEEDS, model
+
+import onnx_sparse
+from onnx_sparse.commands import table_updates
+from onnx_sparse.commands.table_keys import Keys
+from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.errors import CommandError
+from onnx_sparse.files.new_file import sole_writer
+from onnx_sparse.models import external_data, live_tables
+from onnx_sparse.models.quantization import quantize_tables
+
+#: `pytest` draws few histories, and kills few processes; set the variables for more.
+DRAWS = int(os.environ.get("ONNX_SPARSE_HISTORIES", "1"))
+KILLS = int(os.environ.get("ONNX_SPARSE_KILLS", "5"))
+
+
+def rows_of(count, source):
+    """Rows of small integers, whose sums are exact."""
+    return np.array([[source.randrange(-99, 99) for _ in range(WIDTH)] for _ in range(count)], np.float32).reshape(
+        -1, WIDTH
+    )
+
+
+def drawn_delta(form, held, source):
+    """Changes of some rows, new rows, and keys that are deleted, some of which are not there; and what is held then."""
+    after = dict(held)
+    changed = source.sample(sorted(held, key=str), source.randrange(0, len(held) // 2 + 1))
+    deleted = []
+    if form.startswith("rows"):
+        new = list(range(len(held), len(held) + source.randrange(3)))
+    else:
+        new = [key for key in keys_of(form, source.randrange(5), source) if key not in held]
+        deleted = [key for key in changed if source.random() < 0.3]
+        changed = [key for key in changed if key not in deleted]
+        deleted += [key for key in keys_of(form, source.randrange(3), source) if key not in held and key not in new]
+    written = sorted([*changed, *new], key=lambda _: source.random())
+    rows = rows_of(len(written), source)
+    after |= dict(zip(written, rows, strict=True))
+    for key in deleted:
+        after.pop(key, None)
+    name = "row" if form.startswith("rows") else "key"
+    columns = {name: array_of(form, written + deleted), "values": np.concatenate([rows, rows_of(len(deleted), source)])}
+    if deleted:
+        columns["deleted"] = np.arange(len(written + deleted)) >= len(written)
+    return columns, after
+
+
+@pytest.mark.parametrize("seed", range(DRAWS))
+@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize("form", FORMS)
+def test_any_history_of_changes(form, missing, seed, tmp_path):
+    """After each update the model answers as a dictionary does, and as a model that is written anew."""
+    source, path = random.Random(f"{form} {missing} {seed}"), tmp_path / "m.onnx"
+    count = source.randrange(1, 12)
+    keys = list(range(count)) if form.startswith("rows") else keys_of(form, count, source)
+    held = dict(zip(keys, rows_of(count, source), strict=True))
+    onnx.save(live_model(form, missing, keys, np.array([*held.values()])), path)
+    for step in range(6):
+        columns, after = drawn_delta(form, held, source)
+        before, held = held, after
+        (update,) = onnx_sparse.tables(path, update={"table": columns}).updates
+        assert update["added"] == len(held.keys() - before.keys())
+        assert update["deleted"] == len(before.keys() - held.keys())
+        absent = [] if form.startswith("rows") else keys_of(form, 4, source)
+        require_answers(path, form, held, [*held, *before, *absent] if absent else [*held])
+        onnx_sparse.tables(path, check=True)
+        if step % 3 == 2:
+            exported = tmp_path / "rows.parquet"
+            onnx_sparse.tables(path, export={"table": exported})
+            onnx_sparse.tables(path, compact=True)
+            require_answers(path, form, held, [*held, *absent])
+            again = onnx_sparse.tables(path, update={"table": exported}).updates[0]  # nothing is new in it
+            assert (again["added"], again["changed"], again["deleted"]) == (0, len(held), 0)
+            require_answers(path, form, held, [*held, *absent])
+
+
+# --- Whole or not at all ----------------------------------------------------------------------------------------------
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def keyed(path, count=40, form="int64"):
+    """A model with keys 0, 10, 20, ..., whose rows are 1, and what it holds."""
+    keys = list(range(0, 10 * count, 10))
+    rows = np.ones((count, WIDTH), np.float32)
+    onnx.save(live_model(form, "first", keys, rows), path)
+    return dict(zip(keys, rows, strict=True))
+
+
+def delta(keys, value, name="key"):
+    return {name: np.array(keys), "values": np.full((len(keys), WIDTH), value, np.float32)}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
+@pytest.mark.parametrize("action", ["first", "update", "compact"])
+def test_a_process_that_is_killed_leaves_the_old_or_the_new_model(action, tmp_path):
+    """And the next update removes what it has left, or writes after it."""
+    old = keyed(tmp_path / "m.onnx")
+    if action != "first":  # for which the table is also copied into a file of its own
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([10, 11], 2)})
+        old |= dict.fromkeys([10, 11], np.full(WIDTH, 2, np.float32))
+    np.savez(tmp_path / "delta.npz", **delta([20, 21], 3))
+    new = old | dict.fromkeys([20, 21] if action != "compact" else [], np.full(WIDTH, 3, np.float32))
+    command = [sys.executable, "-m", "support.killed_updates", tmp_path, action, str(KILLS), "1"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    folders = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert len(folders) == 1 + KILLS
+    found = []
+    for folder in folders:
+        path = folder / "m.onnx"
+        found.append(onnx_sparse.tables(path, show={"table": [21]}).rows["table"][21] is not None)
+        require_answers(path, "int64", new if found[-1] else old, [*new, 22])
+        assert onnx_sparse.tables(path, update={"table": delta([22], 4)}).updates[0]["added"] == 1
+        require_answers(path, "int64", (new if found[-1] else old) | {22: np.full(WIDTH, 4, np.float32)}, [*new, 22])
+        onnx_sparse.tables(path, check=True)
+        assert not list(folder.glob(".*"))
+    assert action == "compact" or True in found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
+def test_of_two_writers_one_is_refused(cli, tmp_path):
+    held = keyed(tmp_path / "m.onnx")
+    np.savez(tmp_path / "delta.npz", **delta([5], 2))
+    with sole_writer(tmp_path / "m.onnx"):
+        before = content(tmp_path)
+        result = cli("tables", "update", tmp_path / "m.onnx", "table", tmp_path / "delta.npz")
+        assert "another process is changing it; run the command again when it is done" in result.error
+        assert cli("tables", tmp_path / "m.onnx", "compact").code == 1
+        assert content(tmp_path) == before
+    assert cli("tables", tmp_path / "m.onnx", "update", f"table={tmp_path / 'delta.npz'}").code == 0
+    require_answers(tmp_path / "m.onnx", "int64", held | {5: np.full(WIDTH, 2, np.float32)}, [*held, 5])
+
+
+def test_a_model_that_is_replaced_meanwhile_stays(tmp_path, monkeypatch):
+    keyed(tmp_path / "m.onnx")
+    onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([5], 2)})
+    data = (tmp_path / "m.onnx.data").read_bytes()
+
+    def replaced(*arguments, **more):
+        (tmp_path / "m.onnx").write_bytes((tmp_path / "m.onnx").read_bytes())
+        return external_data.write_model(*arguments, **more)
+
+    monkeypatch.setattr(table_updates, "write_model", replaced)
+    with pytest.raises(ValueError, match="was replaced while this command ran"):
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([6], 3)})
+    assert (tmp_path / "m.onnx.data").read_bytes().startswith(data)
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    keyed(tmp_path / "m.onnx")
+    onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([5], 2)})
+    before = content(tmp_path)
+
+    def full(*arguments, **more):
+        raise CommandError("cannot write m.onnx: No space left on device")
+
+    monkeypatch.setattr(table_updates, "write_model", full)
+    with pytest.raises(ValueError, match="No space left"):
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([6], 3)})
+    assert content(tmp_path) == before
+
+
+VALUES = np.ones((2, WIDTH), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"key": [5, 5], "values": VALUES}, "key 5 is in row 0 and in row 1"),
+        ({"key": [5, 6]}, "no column 'values'"),
+        ({"values": VALUES}, "no column 'key'"),
+        ({"row": [5, 6], "values": VALUES}, "column 'row' is not known"),
+        ({"key": [5, 6], "value": VALUES}, "did you mean 'values'"),
+        ({"key": [5, 6], "values": VALUES[:1]}, "have 1 and 2 rows"),
+        ({"key": [5, 6], "values": VALUES[:, :-1]}, r"float32 \[2, 2\]; table table is float32 \[2, 3\]"),
+        ({"key": [5, 6], "values": VALUES.astype(np.float64)}, "is float64"),
+        ({"key": [5, 6.5], "values": VALUES}, "6.5 does not fit into int64"),
+        ({"key": ["5", "6"], "values": VALUES}, "'5' does not fit into int64"),
+        ({"key": [5, 2**63], "values": VALUES}, "does not fit into int64"),
+        ({"key": [5, 6], "values": VALUES, "deleted": [1, 0]}, "1 does not fit into bool"),
+    ],
+)
+def test_deltas_that_do_not_fit(columns, message, tmp_path):
+    keyed(tmp_path / "m.onnx")
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match=message) as error:
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": columns})
+    assert "\n" not in str(error.value)
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [([-1, 2], "row -1 of table table is negative"), ([40, 42], "has 40 rows: with row 42, all from 40 on must be")],
+)
+def test_row_numbers_that_do_not_fit(rows, message, tmp_path):
+    onnx.save(live_model("rows", "first", [], np.ones((40, WIDTH), np.float32)), tmp_path / "m.onnx")
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": {"row": rows, "values": VALUES}})
+    assert content(tmp_path) == before
+
+
+def test_rows_out_of_range_stay_so(tmp_path):
+    """Whatever rows were added, a number beyond the last row is an error, and so is one below the first."""
+    path = tmp_path / "m.onnx"
+    for form, wrong in (("rows", [3, -1]), ("rows of Gather", [3, -4, -7])):
+        onnx.save(live_model(form, "first", [], np.ones((3, WIDTH), np.float32)), path)
+        onnx_sparse.tables(path, update={"table": delta([0, 2], 2, "row")})
+        session = onnx_sparse.InferenceSession(path)
+        for number in wrong:
+            with pytest.raises(Exception, match=r"range|bounds"):
+                session.run(["rows"], {"queries": np.array([number])})
+        if form != "rows":
+            (rows,) = session.run(["rows"], {"queries": np.array([-1, -2, -3])})
+            assert rows[:, 0].tolist() == [2, 1, 2]
+
+
+def test_what_is_written_grows_with_the_change(tmp_path):
+    """Of a file that the table is the last one of, not a byte is changed; checksums stay true."""
+    path = tmp_path / "m.onnx"
+    keyed(path, 40_000)
+    assert onnx_sparse.tables(path, update={"table": delta([1], 2)}).moved == ["table"]
+    large = (tmp_path / "m.onnx.data").read_bytes()
+    done = onnx_sparse.tables(path, update={"table": delta(range(1, 2001, 2), 3)}, check=True)
+    assert (list(done.moved), done.updates[0]["added"]) == ([], 999)
+    assert done.written < 3 * 1000 * (8 + 4 * WIDTH) + (tmp_path / "m.onnx").stat().st_size - 1000 * 8
+    assert (tmp_path / "m.onnx.data").read_bytes().startswith(large)
+    with (tmp_path / "m.onnx.data").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"!")
+    with pytest.raises(ValueError, match="its SHA-1 from byte"):
+        onnx_sparse.tables(path, check=True)
+
+
+# --- Tables that cannot be updated ------------------------------------------------------------------------------------
+
+
+def rewritten(path, text, **constants):
+    """A model in onnx's text form, with a table of 5 rows."""
+    made = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]> {text}')
+    constants = {"table": np.ones((5, WIDTH), np.float32), "keys": np.arange(4), **constants}
+    for name, array in constants.items():
+        made.graph.initializer.append(numpy_helper.from_array(array, name))
+    made.graph.initializer.append(numpy_helper.from_array(Keys.of(np.arange(4)).index(), "index"))
+    onnx.save(made, path)
+
+
+FIND = "p = onnx_sparse.FindKeys (keys, index, q)"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ("y = Gather (table, q) z = ReduceSum (table)", "ReduceSum node z reads all of it"),
+        ("y = Gather <axis = 1> (table, q)", "no lookup reads it"),
+        (f"{FIND} y = Gather (table, p)", "a missing key is its last row in Gather node y"),
+        (f"{FIND} one = Constant <value_int = 1> () r = Mul (p, one) r1 = Max (p, zero) y = Gather (table, r1)", "Mul"),
+        (
+            f"{FIND} r = Max (p, zero) y = Gather (table, r) w = Gather (table, q)",
+            "reads it by row numbers, not by its keys",
+        ),
+        (f"{FIND} r = Max (p, zero) y = Gather (table, r) w = Gather (other, r)", "Gather node w reads another table"),
+        (f"{FIND} s = Max (p, zero) r = Add (s, one) y = Gather (table, r)", "moves the row of missing keys"),
+        (f"{FIND} r = Add (p, one) y = Gather (table, r) u, k = TopK (p, ones)", "TopK node u reads positions"),
+    ],
+)
+def test_tables_whose_rows_have_other_uses(nodes, message, tmp_path):
+    path = tmp_path / "m.onnx"
+    constants = {"zero": np.array(0), "one": np.array(1), "ones": np.array([1]), "other": np.ones((5, 2), np.float32)}
+    rewritten(path, f"g (int64[n] q) => (float[a, b] y) {{ {nodes} }}", **constants)
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match=f"table table cannot be updated: .*{message}"):
+        onnx_sparse.tables(path, update={"table": {"key": [1], "values": VALUES[:1]}})
+    assert content(tmp_path) == before
+
+
+def test_models_that_cannot_be_updated(cli, tmp_path):
+    path = tmp_path / "m.onnx"
+    keyed(path)
+    for change, message in (
+        (onnx_sparse.embed_functions, "holds the function bodies of operators"),
+        (onnx_sparse.lower, "has no operators of onnx_sparse, which an update needs"),
+    ):
+        onnx.save(change(live_model("rows", "first", [], np.ones((5, WIDTH), np.float32))), path)
+        with pytest.raises(ValueError, match=message):
+            onnx_sparse.tables(path, update={"table": delta([1], 2, "row")})
+
+
+def test_keys_and_indexes_that_do_not_belong_together(cli, tmp_path):
+    keyed(tmp_path / "m.onnx", 4)
+    for keys, message in (([0, 10, 20, 30], None), ([0, 10, 20, 31], "is not the index of"), ([0, 10, 0, 30], "0")):
+        changed = onnx.load(tmp_path / "m.onnx")
+        tensor = next(t for t in changed.graph.initializer if t.name == "table.keys")
+        tensor.CopyFrom(numpy_helper.from_array(np.array(keys), "table.keys"))
+        onnx.save(changed, tmp_path / "changed.onnx")
+        result = cli("tables", tmp_path / "changed.onnx", "--check")
+        assert result.code == (message is not None)
+        assert (message or "") in result.err
+
+
+def test_a_new_model_that_does_not_open_is_not_written(tmp_path, monkeypatch):
+    """Whatever a graph has that was not thought of."""
+    keyed(tmp_path / "m.onnx")
+    before = (tmp_path / "m.onnx").read_bytes()
+
+    def named(op_type, inputs, output, **more):
+        return helper.make_node(op_type, inputs, [output], name="one name", **more)
+
+    monkeypatch.setattr(live_tables, "_node", named)
+    with pytest.raises(ValueError, match=r"the new model does not open: .*two nodes with same node name"):
+        onnx_sparse.tables(tmp_path / "m.onnx", update={"table": {"key": [0], "deleted": [True]}})
+    assert content(tmp_path) == {"m.onnx": before}
+
+
+@pytest.mark.parametrize("name", ["bag_of_means", "exists_of_int32", "half_in_files", "text"])
+def test_tables_of_tensorflow_recommenders_addons(name, tmp_path):
+    """Rows that are written as they are change nothing; deleted keys are as those that were never there."""
+    with zipfile.ZipFile(Path(__file__).parents[1] / "data" / "tfra" / f"{name}.zip") as archive:
+        archive.extractall(tmp_path)
+    path = tmp_path / "m.onnx"
+    onnx.save(convert(tmp_path / "saved_model"), path)
+    (state,) = onnx_sparse.tables(path).states
+    with np.load(next(tmp_path.glob("*.npz"))) as arrays:
+        given = {n.removeprefix("given "): a for n, a in arrays.items() if n.startswith("given ")}
+    feeds = {n: a.astype(object) if a.dtype.kind == "S" else a for n, a in given.items()}
+    before = onnx_sparse.InferenceSession(path).run(None, feeds)
+    onnx_sparse.tables(path, export={state["name"]: tmp_path / "rows.parquet"})
+    onnx_sparse.tables(path, update={state["name"]: tmp_path / "rows.parquet"}, check=True)
+    for _ in range(2):
+        for got, expected in zip(onnx_sparse.InferenceSession(path).run(None, feeds), before, strict=True):
+            np.testing.assert_array_equal(got, expected)
+        onnx_sparse.tables(path, compact=True)
+    keys = pq.read_table(tmp_path / "rows.parquet").select(["key"])
+    gone = keys.append_column("deleted", pa.array([True] * len(keys)))
+    (update,) = onnx_sparse.tables(path, update={state["name"]: gone}).updates
+    assert update["deleted"] == state["keys"]
+    assert onnx_sparse.tables(path).states[0]["keys"] == 0
+    onnx_sparse.tables(path, compact=True)
+    after = onnx_sparse.InferenceSession(path).run(None, feeds)
+    assert any((got != expected).any() for got, expected in zip(after, before, strict=True))
+
+
+def test_nodes_that_another_program_has_changed(tmp_path):
+    path = tmp_path / "m.onnx"
+    keyed(path)
+    onnx_sparse.tables(path, update={"table": delta([1], 2)})
+    changed = onnx.load(path, load_external_data=False)
+    next(node for node in changed.graph.node if node.op_type == "Max").op_type = "Min"
+    path.write_bytes(changed.SerializeToString())
+    for change in ({"update": {"table": delta([1], 2)}}, {"compact": True}, {"show": {"table": [1]}}):
+        with pytest.raises(ValueError, match="another program has changed the nodes of earlier updates"):
+            onnx_sparse.tables(path, **change)
+
+
+def test_an_updated_table_is_not_replaced(cli, tmp_path):
+    """Its rows are not where their keys say."""
+    keyed(tmp_path / "m.onnx")
+    onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([1], 2)})
+    np.save(tmp_path / "new.npy", np.ones((42, WIDTH), np.float32))
+    result = cli("tables", tmp_path / "m.onnx", "replace", f"table={tmp_path / 'new.npy'}")
+    assert "has been updated: write it as a whole first" in result.error
+
+
+@pytest.mark.parametrize("record", ["{", "[]", '{"version": 2}', '{"version": 1, "files": {"m.data": [[5, 1, ""]]}}'])
+def test_damaged_records(record, tmp_path):
+    keyed(tmp_path / "m.onnx")
+    onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([1], 2)})
+    changed = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    changed.metadata_props[0].value = record
+    (tmp_path / "m.onnx").write_bytes(changed.SerializeToString())
+    for change in ({"update": {"table": delta([1], 2)}}, {"check": True}):
+        with pytest.raises(ValueError, match=r"the metadata onnx_sparse\.data_parts cannot be read: "):
+            onnx_sparse.tables(tmp_path / "m.onnx", **change)
+
+
+def test_a_table_with_neighbors_gets_a_file_of_its_own_once(cli, tmp_path):
+    """Also one whose file another model shares, whose checksum stays true."""
+    path, other = tmp_path / "m.onnx", tmp_path / "other.onnx"
+    held = keyed(path, 4000)
+    assert cli("convert", path, "-o", path, "--external-data").code == 0
+    other.write_bytes(path.read_bytes())
+    np.savez(tmp_path / "delta.npz", **delta([5], 2))
+    result = cli("tables", path, "update", f"table={tmp_path / 'delta.npz'}")
+    assert "table has been copied into a file of its own" in result.out
+    assert "copied" not in cli("tables", path, "update", f"table={tmp_path / 'delta.npz'}").out
+    assert cli("tables", other, "--check").code == cli("tables", path, "--check").code == 0
+    require_answers(other, "int64", held, [0, 5, 10])
+    require_answers(path, "int64", held | {5: np.full(WIDTH, 2, np.float32)}, [0, 5, 10])
+
+
+def test_quantized_tables(tmp_path):
+    """Rows are rounded as the table is; integers, and scales and biases, grow alike."""
+    path, rows = tmp_path / "m.onnx", np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32)
+    for format in ("int8", "int4", "float16"):
+        onnx.save(quantize_tables(model("EmbeddingBagOffsetsSum", rows[:3]), format, names=["emb_table"]), path)
+        (name,) = (table["name"] for table in onnx_sparse.tables(path).tables)
+        onnx_sparse.tables(path, update={name: {"row": np.array([3, 1]), "values": rows[[3, 4]]}})
+        onnx_sparse.tables(path, update={name: {"row": np.array([4]), "values": rows[5:]}})
+        expected = quantize_tables(model("EmbeddingBagOffsetsSum", rows[[0, 4, 2, 3, 5]]), format, names=["emb_table"])
+        feeds = {n: FEEDS[n] for n in ("offsets", "per_sample_weights")}
+        feeds |= {"indices": FEEDS["indices"] % 5, "default_index": np.array(3, FEEDS["default_index"].dtype)}
+        for _ in range(2):
+            got, want = (onnx_sparse.InferenceSession(m).run(None, feeds)[0] for m in (path, expected))
+            np.testing.assert_array_equal(got, want)
+            shown = onnx_sparse.tables(path, show={name: [1, 4, 5]}).rows[name]
+            np.testing.assert_allclose(np.stack([shown[1], shown[4]]), rows[4:], atol=0.5)
+            assert shown[5] is None
+            onnx_sparse.tables(path, compact=True)
