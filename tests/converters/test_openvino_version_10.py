@@ -1,6 +1,6 @@
 """Files of version 10 as Model Optimizer wrote them: networks in FP32, FP16 and FP16-INT8, equal to OpenVINO's.
 
-Their rules: FP16 is every float of the file, inputs and outputs too; FP16-INT8 also has FakeQuantize before each product
+Their rules: in FP16, every float of the file is; FP16-INT8 also has FakeQuantize before each product
 and on each weight; no tensor is named; a Convolution has an `output_padding`.
 """
 
