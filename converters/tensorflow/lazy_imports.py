@@ -41,6 +41,11 @@ def with_tensorflow_text(tf: Any, load: Callable[[], _Loaded]) -> _Loaded:
         if found is None:
             raise
         needed = f"TensorFlow itself has no operator {found[1]}"
+        if found[1].startswith("TFRA>"):
+            raise errors.ConversionError(
+                f"{needed}; verify where tensorflow-recommenders-addons is installed, with --import "
+                "tensorflow_recommenders_addons"
+            ) from error
         if importlib.util.find_spec("tensorflow_text") is None:
             series = ".".join(tf.__version__.split(".")[:2])
             raise errors.ConversionError(

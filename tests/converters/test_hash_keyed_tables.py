@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from onnx_sparse.converters import ConversionError
-from onnx_sparse.converters.tensorflow import convert
+from onnx_sparse.converters.tensorflow import convert, load, verify
 from onnx_sparse.converters.tensorflow.reading.messages import SavedModel
 
 RECORDED = sorted(Path(os.environ.get("TFRA_MODELS") or Path(__file__).parents[1] / "data" / "tfra").glob("*.zip"))
@@ -63,6 +63,13 @@ def test_recorded_models(name, tmp_path, run):
     # One pass over the ids, in one table, whatever the number of shards.
     made = ops(model)
     assert (made["FindKeys"] + made["FindStrings"], made["Unique"], made["Compress"] > 3) == (1, 0, False)
+
+
+def test_verification_needs_the_package(tmp_path):
+    pytest.importorskip("tensorflow")
+    source, _ = extracted("bag_of_means", tmp_path)
+    with pytest.raises(ConversionError, match="where tensorflow-recommenders-addons is installed"):
+        verify(load(source), convert(source))
 
 
 def test_bags_are_one_lookup(tmp_path):

@@ -10,7 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.converters.writing.lowering.keyed_lookup import MOST_ENCODED
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
+from onnx_sparse.converters.writing.lowering.keyed_lookup import MOST_ENCODED, KeyedTable
 from onnx_sparse.keyed_tables import join_text, key_index, text_index
 
 COUNT = MOST_ENCODED + 200
@@ -128,6 +131,23 @@ class TestVocabulariesOfTensorFlow:
         table = self.tf.lookup.StaticVocabularyTable(initializer, 5)
         assert self.compared(agree, table.lookup, self.ASKED)["FindStrings"] == 1
 
+    @pytest.mark.parametrize("held", ["counted", "floats", "words"])
+    def test_defaults_that_are_computed(self, agree, held):
+        tf = self.tf
+        values = {"counted": np.arange(COUNT) + 5, "floats": VALUES["floats"][1], "words": WORDS}[held]
+        table = self.table(IDS, values, values[0])
+        dtype = table._value_dtype
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64), tf.TensorSpec([], dtype)])
+        def look_up(keys, default):
+            return tf.raw_ops.LookupTableFindV2(
+                table_handle=table.resource_handle, keys=keys, default_value=tf.identity(default)
+            )
+
+        asked, default = np.array([IDS[0], -1, IDS[-1]]), np.array(values[7], object if held == "words" else None)
+        made = ops(agree(look_up, asked, default))
+        assert (made["FindKeys"], made["Concat"]) == (1, 0)  # the table is not copied in each call
+
     def test_layers(self, agree):
         layers = self.tf.keras.layers
         words = layers.StringLookup(vocabulary=WORDS[:-2], num_oov_indices=2)
@@ -147,6 +167,25 @@ class TestVocabulariesOfTensorFlow:
         )
         assert ops(model)["FindKeys"] == 2
         assert [list(t.dims) for t in model.graph.initializer].count([COUNT]) == 1
+
+
+@pytest.mark.parametrize("count", [4, COUNT])
+def test_keys_that_are_there_twice(count):
+    """With one value they are one key; with two there is no answer that all runtimes give."""
+    keys, values = IDS[:count].copy(), np.random.default_rng(4).standard_normal(count).astype(np.float32)
+    keys[3], values[3] = keys[1], values[1]
+    assert len(self_contained(keys, values)) == count - 1
+    values[3] += 1
+    with pytest.raises(Unsupported, match=rf"the key {keys[1]} at 1 and, with another value, at 3"):
+        self_contained(keys, values)
+
+
+def self_contained(keys, values):
+    """A table that has been looked up once."""
+    emit = TensorFlowEmitter()
+    table = KeyedTable(emit, keys, values)
+    table.looked_up(emit, Tensor("x", TensorProto.INT64, (None,)), emit.constant(np.float32(0)))
+    return table
 
 
 @pytest.mark.parametrize("count", [0, 1, COUNT])

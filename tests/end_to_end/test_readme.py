@@ -30,6 +30,7 @@ GUIDES = {
     "tables": {"smaller.onnx", "apart.onnx", "new.onnx"},
     "keyed_tables": {"model.onnx", "rows.onnx", "items.parquet"},
     "serving": {"ragged_baskets.onnx", "repository"},
+    "from_tensorflow_serving": {"baskets.onnx"},
     "from_tf2onnx": {"fused.onnx", "model.onnx", "plain.onnx"},
     "torch": {"recommender.onnx", "from_file.onnx", "standard.onnx"},
 }

@@ -22,6 +22,8 @@ from onnx_sparse.schemas.validation import KernelError
 #: its keys are attributes, and each session takes 0.5 us and 120 bytes to add one to its dictionary, 1.8 us and 420
 #: bytes if it is text.
 MOST_ENCODED = 1000
+#: The most keys of which those that are there several times are compared one by one.
+_MOST_COMPARED = 1 << 24
 
 #: FindKeys' types of keys, and the inputs of FindStrings that are its keys.
 _KEY_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64)
@@ -114,18 +116,19 @@ class KeyedTable:
         held = join_text(self.keys) if is_text else (self.keys.astype(numpy_dtype(dtype), copy=False),)
         try:
             index = (text_index if is_text else key_index)(*held)
-        except KernelError:
-            self._drop_repeated()
+        except KernelError as error:
+            if len(self) > _MOST_COMPARED or not self._drop_repeated():
+                raise Unsupported(str(error)) from error
             self._write_keys(dtype)
             return
         for name, array in zip((*(_TEXT if is_text else ("keys",)), "index"), (*held, index), strict=True):
             self._add(name, array, element_type(array.dtype))
 
-    def _drop_repeated(self) -> None:
-        """Keep one of each key that is there several times with the same value, which changes nothing.
+    def _drop_repeated(self) -> bool:
+        """Keep one of each key that is there several times with the same value; whether there is one.
 
         Raises:
-            Unsupported: One has several values, or many rows would have to be moved.
+            Unsupported: One has several values.
         """
         first: dict[Any, int] = {}
         kept = [place for place, key in enumerate(self.keys.tolist()) if first.setdefault(key, place) == place]
@@ -133,7 +136,9 @@ class KeyedTable:
         for place, key in enumerate(self.keys.tolist()):
             if not np.array_equal(values[place], values[first[key]]):
                 raise Unsupported(f"the table has the key {key!r} at {first[key]} and, with another value, at {place}")
+        count = len(self)
         self.keys, self.parts = self.keys[kept], (values[kept],)
+        return len(self) < count
 
     def _is_encoded(self) -> bool:
         """Whether a LabelEncoder looks keys up."""
@@ -141,20 +146,27 @@ class KeyedTable:
 
     def rows_at(self, emit: Emitter, places: Tensor, default: Tensor) -> Tensor:
         """The values at some positions, and the default where a position is -1."""
-        # The default is the first row, so that a lookup and its reduction can become one node.
         place = emit.op("Add", places, emit.constant(1), shape=places.shape)
         shape = None if places.shape is None else (*places.shape, *self.shape)
-        return emit.op("Gather", self._with_default(emit, default), place, axis=0, shape=shape)
+        found = emit.op("Gather", self._with_default(default), place, axis=0, shape=shape)
+        if default.value is not None:
+            return found
+        is_there = emit.op("GreaterOrEqual", places, emit.constant(0), shape=places.shape)
+        if self.shape:
+            is_there = emit.op("Unsqueeze", is_there, emit.constant([-1 - k for k in range(len(self.shape))]))
+        return emit.op("Where", is_there, found, default, shape=shape)
 
-    def _with_default(self, emit: Emitter, default: Tensor) -> Tensor:
-        """A table whose first row is the default, and whose others are the values."""
-        if default.value is None:
-            values = self._constant("values", lambda: joined(self.parts), default.dtype)
-            return emit.op("Concat", emit.op("Unsqueeze", default, emit.constant([0])), values, axis=0)
-        row = default.value.reshape(1, *self.shape).astype(numpy_dtype(default.dtype))
-        return self._constant(
-            ("rows", tuple(row.reshape(-1).tolist())), lambda: joined([row, *self.parts]), default.dtype
-        )
+    def _with_default(self, default: Tensor) -> Tensor:
+        """A table whose first row is the default, and whose others are the values.
+
+        So a lookup and its reduction can become one node. In place of a default that is computed are zeros.
+        """
+        dtype = numpy_dtype(default.dtype)
+        row = np.full((1, *self.shape), "" if default.dtype == TensorProto.STRING else 0, dtype)
+        if default.value is not None:
+            row = default.value.reshape(row.shape).astype(dtype)
+        key = ("rows", tuple(row.reshape(-1).tolist()))
+        return self._constant(key, lambda: joined([row, *self.parts]), default.dtype)
 
     def _constant(self, what: Any, made: Callable[[], Array], dtype: DType) -> Tensor:
         """A constant of the whole model, made when it is first asked for."""
