@@ -29,7 +29,9 @@ from onnx_sparse.models.quantization import quantize_tables
 
 #: `pytest` draws few histories, and kills few processes; set the variables for more.
 DRAWS = int(os.environ.get("ONNX_SPARSE_HISTORIES", "1"))
-KILLS = int(os.environ.get("ONNX_SPARSE_KILLS", "5"))
+KILLS = int(os.environ.get("ONNX_SPARSE_KILLS", "3"))
+#: Row numbers are never missing.
+LAYOUTS = [(form, missing) for form in FORMS for missing in MISSING[: 1 if form.startswith("rows") else 2]]
 
 
 def rows_of(count, source):
@@ -64,8 +66,7 @@ def drawn_delta(form, held, source):
 
 
 @pytest.mark.parametrize("seed", range(DRAWS))
-@pytest.mark.parametrize("missing", MISSING)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "missing"), LAYOUTS)
 def test_any_history_of_changes(form, missing, seed, tmp_path):
     """After each update the model answers as a dictionary does, and as a model that is written anew."""
     source, path = random.Random(f"{form} {missing} {seed}"), tmp_path / "m.onnx"
@@ -73,7 +74,7 @@ def test_any_history_of_changes(form, missing, seed, tmp_path):
     keys = list(range(count)) if form.startswith("rows") else keys_of(form, count, source)
     held = dict(zip(keys, rows_of(count, source), strict=True))
     onnx.save(live_model(form, missing, keys, np.array([*held.values()])), path)
-    for step in range(6):
+    for step in range(4):
         columns, after = drawn_delta(form, held, source)
         before, held = held, after
         (update,) = onnx_sparse.tables(path, update={"table": columns}).updates
