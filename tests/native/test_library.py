@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import gzip
 import json
 import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from contract.models import SEGMENT_SUM, model
 
 import onnx_sparse
 from onnx_sparse import InferenceSession, KernelError
+from onnx_sparse.reference.encodings import decode_compressed
 
 FEEDS = {"data": np.array([[1, 2], [3, 4], [5, 6]], np.float32), "ids": np.array([0, 0, 2])}
 SUMS = [[4, 6], [0, 0], [5, 6]]
@@ -209,6 +213,28 @@ def onnx_sparse_string(text: str) -> Any:
     from onnx import TensorProto, helper
 
     return helper.make_tensor("value", TensorProto.STRING, [], [text.encode()])
+
+
+@pytest.mark.parametrize("compression", ["ZLIB", "GZIP"])
+def test_decompressed_strings_have_a_bound(compression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all strings of a run together, in the library and in the definition."""
+    monkeypatch.setenv("ONNX_SPARSE_DECOMPRESSED_MIB", "1")
+    pack = {"ZLIB": zlib.compress, "GZIP": gzip.compress}[compression]
+    text = f"""<ir_version: 10, opset_import: ["" : 21, "onnx_sparse" : 1]> g (string[n] x) => (string[n] y) {{
+      y = onnx_sparse.DecodeCompressed <compression = "{compression}"> (x) }}"""
+    session = InferenceSession(onnx.parser.parse_model(text), backend="native")
+    half = pack(b"a" * (1 << 19))
+
+    def strings(count: int) -> np.ndarray:
+        return np.array([np.void(half)] * count, f"V{len(half)}")
+
+    assert [len(each) for each in session.run(None, {"x": strings(2)})[0]] == [1 << 19] * 2
+    assert len(decode_compressed(strings(2), compression=compression)) == 2
+    message = r"the strings decompress to more than 1048576 bytes, up to input\[2\]"
+    with pytest.raises(KernelError, match=message):
+        session.run(None, {"x": strings(3)})
+    with pytest.raises(KernelError, match=message):
+        decode_compressed(strings(3), compression=compression)
 
 
 def test_a_version_of_onnx_runtime_that_is_too_old_is_refused() -> None:
