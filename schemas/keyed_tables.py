@@ -57,7 +57,9 @@ _FOUND = """
 - An index of another version, type or number of keys is an error, as is one of another size, or one that names a key
   beyond the last. An index of other keys misses keys: `onnx-sparse check` compares its checksums. Whatever an index
   holds, nothing is read outside of the inputs, and each search ends.
-- No keys, and no queries, are legal."""
+- No keys, and no queries, are legal.
+- Absent queries are not counted. Positions below 0 say which they are, and one table may be asked after another, so
+  only the model knows which absences matter: Less, Cast and ReduceSum count these."""
 
 _INDEX = Input("index", "uint8", "B", "The index of the keys.", Values("key_index", of="keys"), sentinel=())
 _KEYS = Input("keys", "T", "N", "The keys.")

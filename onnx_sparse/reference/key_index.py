@@ -110,7 +110,7 @@ class KeyIndex:
             raise KernelError(f"index is of {keys} keys; there are {count}")
         buckets, left_over = divmod(size, _BUCKET)
         if len(index) - _HEADER.size != 4 * size:
-            raise KernelError(f"index has {len(index)} bytes; expected {_HEADER.size + 4 * size} for {size} slots")
+            raise KernelError(f"index has {len(index)} bytes; expected {_HEADER.size} and 4 for each of {size} slots")
         if left_over or buckets < count // _KEYS_IN_BUCKET + 1 or not 0 < longest <= buckets:
             raise KernelError(f"index is damaged: {size} slots, and searches of at most {longest} buckets")
         return cls(count, longest, (checksums[0], checksums[1]), index[_HEADER.size :].view("<u4"))

@@ -150,6 +150,47 @@ def test_a_slot_that_names_no_key_is_refused(backend: str) -> None:
         run(backend, "FindKeys", {"keys": keys, "index": index, "queries": keys})
 
 
+def damaged(random: np.random.Generator, index: Array, count: int) -> Array:
+    """An index with other bytes, other slots, other positions in its slots, another header or another end."""
+    changed = index.copy()
+    slots = changed[64:].view("<u4")
+    how = random.integers(6)
+    if how == 0:
+        changed[random.integers(0, len(changed), 4)] = random.integers(0, 256, 4)
+    elif how == 1:
+        slots[:] = random.integers(0, 2**32, len(slots))
+    elif how == 2:
+        slots[slots != 0] ^= random.integers(0, 2 ** count.bit_length(), np.count_nonzero(slots)).astype(np.uint32)
+    elif how == 3:
+        changed[16:40].view("<u8")[random.integers(3)] = [0, 1, count, 2**40, 2**64 - 1][random.integers(5)]
+    elif how == 4:
+        slots[random.random(len(slots)) < 0.5] = 2**32 - 1
+        changed[32:40].view("<u8")[0] = len(slots) // 16  # searches read all buckets
+    return changed[: random.integers(len(changed) + 1)] if how == 5 else changed
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_damaged_index_gives_positions_or_an_error_and_the_same_everywhere(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.choice([0, 1, 5, 12, 13, 300]))
+    if seed % 2:
+        op, keys = "FindStrings", joined([f"key {number}".encode() for number in range(count)])
+        index, asked = keyed_tables.text_index(*keys.values()), [f"key {n}" for n in random.integers(0, 400, 60)]
+        queries: Array = np.array(asked, object)
+    else:
+        op, keys = "FindKeys", {"keys": np.arange(count) * 7}
+        index, queries = keyed_tables.key_index(*keys.values()), random.integers(0, 400, 60) * 7
+    inputs = {**keys, "index": damaged(random, index, count), "queries": queries}
+    answers = []
+    for backend in ("reference", "ORT native"):
+        try:
+            answers.append(run(backend, op, inputs).tolist())
+        except KernelError as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]
+    assert isinstance(answers[0], str) or set(answers[0]) <= set(range(-1, count))
+
+
 @each_backend
 @pytest.mark.parametrize("offsets", [[0, 3, 2**62], [-9, 3, 5], [3, 0, 5]])
 def test_offsets_of_compared_keys_are_checked(offsets: list[int], backend: str) -> None:

@@ -215,7 +215,7 @@ KeyIndex::KeyIndex(const char* data, uint64_t bytes, int64_t count, KeyKind kind
   if (keys != places_.count()) refuse("is of " + number(keys) + " keys; there are " + number(places_.count()));
   const uint64_t slots = word64(data + 24);
   if (slots != (bytes - kHeaderBytes) / 4 || (bytes - kHeaderBytes) % 4 != 0) {
-    refuse("has " + number(bytes) + " bytes; expected " + number(kHeaderBytes + 4 * slots) + " for " + number(slots) +
+    refuse("has " + number(bytes) + " bytes; expected " + number(kHeaderBytes) + " and 4 for each of " + number(slots) +
            " slots");
   }
   slots_ = data + kHeaderBytes;
