@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import onnxruntime as ort
 import pyarrow as pa
@@ -25,7 +25,9 @@ from onnx_sparse.schemas.features import listed
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend
 from onnx_sparse.sharding.manifest import is_split
-from onnx_sparse.sharding.session import SplitModel, local_session
+
+if TYPE_CHECKING:
+    from onnx_sparse.sharding.session import SplitModel
 
 #: A part of a table.
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -118,7 +120,7 @@ class Scorer:
                 raise TypeError(f"{word} is a list of names, not the name {names!r}")
         if isinstance(model, ModelProto):
             model = model.SerializeToString()
-        self._model = model if isinstance(model, (bytes, SplitModel)) else str(Path(model).absolute())
+        self._model = str(Path(model).absolute()) if isinstance(model, (str, os.PathLike)) else model
         self._columns, self._keep = dict(columns or {}), tuple(keep)
         self._outputs, self._threads, self._backend, self._mapping = outputs, threads, backend, mapping
         self._check_rows = check_rows
@@ -198,9 +200,11 @@ class Scorer:
         return self(schema.empty_table()).schema
 
     def _open(self) -> InferenceSession | SplitModel:
-        if isinstance(self._model, SplitModel):
+        if not isinstance(self._model, (str, bytes)):
             return self._model
         if isinstance(self._model, str) and is_split(Path(self._model)):
+            from onnx_sparse.sharding.session import local_session  # with all that routes, which others do not need
+
             return local_session(self._model, self._threads, self._backend)
         options = ort.SessionOptions()
         options.intra_op_num_threads = self._threads

@@ -25,7 +25,6 @@ from onnx_sparse.sharding.manifest import read_manifest
 ray = pytest.importorskip("ray")
 
 from pyarrow import fs  # noqa: E402
-from support.s3_server import s3_server  # noqa: E402
 
 from onnx_sparse.ray import ShardedModel, fetched  # noqa: E402
 from onnx_sparse.scoring.ray_start import started  # noqa: E402
@@ -204,6 +203,8 @@ def test_a_missing_shard_is_named(folder: Path, tmp_path: Path) -> None:
 def test_tables_in_a_store(folder: Path, tmp_path: Path) -> None:
     """Each file is fetched once; one that is damaged is an error."""
     pytest.importorskip("moto.server")
+    from support.s3_server import s3_server  # Ray's workers import this module, and have no folder of tests
+
     with s3_server() as environment, pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)

@@ -7,9 +7,7 @@ folders.
 from __future__ import annotations
 
 import contextlib
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -21,7 +19,7 @@ from onnx_sparse.files.termination import termination_raised
 from onnx_sparse.scoring.local_engine import WORKER_ENDED, Outcome
 from onnx_sparse.scoring.places import Place
 from onnx_sparse.scoring.ray_start import started
-from onnx_sparse.scoring.remote_engine import ATTEMPTS, attempt, gist, score_on
+from onnx_sparse.scoring.remote_engine import ATTEMPTS, attempt, gist, handed_over, score_on
 from onnx_sparse.scoring.score_file import Job
 
 #: How long a count of rows is waited for, in seconds.
@@ -61,7 +59,7 @@ class _Ray:
     def __init__(self, scorer: Scorer) -> None:
         self._counts = ray.remote(num_cpus=0, max_restarts=-1)(_Counts).remote()
         self._task = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_task)
-        self._given = pickle.dumps(scorer), str(Path.cwd())
+        self._given = handed_over(scorer)
         self._running: set[Any] = set()
 
     def run(self, job: Job) -> Outcome | Exception:

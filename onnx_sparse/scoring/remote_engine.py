@@ -62,6 +62,11 @@ class Engine(Protocol):
         """End what is running, so that `run` raises."""
 
 
+def handed_over(scorer: Scorer) -> tuple[bytes, str]:
+    """The first arguments of `attempt`."""
+    return pickle.dumps(scorer), str(Path.cwd())
+
+
 def attempt(pickled: bytes, folder: str, job: Job, count: Callable[[int], None]) -> Outcome | Exception:
     """Score a file, in a worker.
 

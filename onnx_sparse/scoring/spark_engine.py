@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import pickle
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -32,6 +30,7 @@ from onnx_sparse.scoring.remote_engine import (
     attempt,
     environment,
     gist,
+    handed_over,
     score_on,
     signals_kept,
 )
@@ -78,7 +77,7 @@ class _Spark:
 
     def __init__(self, context: SparkContext, scorer: Scorer) -> None:
         self._context = context
-        self._task = functools.partial(_task, pickle.dumps(scorer), str(Path.cwd()))
+        self._task = functools.partial(_task, *handed_over(scorer))
 
     def run(self, job: Job) -> Outcome | Exception:
         try:
