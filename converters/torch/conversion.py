@@ -40,6 +40,9 @@ _MADE_FOR = "pkg.torch.onnx.fx_node"
 _CALL = re.compile(r"target=(?:torch\.ops\.)?([\w.]+)")
 _LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)\.")
 
+#: What torch's translations fail with, in various words, where a number is a size of an input.
+_GIVEN_SIZE = "torch's own translation takes a constant number, and this one is computed from a size"
+
 #: How the exporter's errors name a node.
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
 
@@ -254,7 +257,8 @@ def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:
 
 def _first_cause(error: BaseException) -> str:
     """What an error goes back to, in one line."""
-    return first_line(causes(error)[-1])
+    text = first_line(causes(error)[-1])
+    return _GIVEN_SIZE if "SymbolicTensor" in text else text
 
 
 _REFUSE_IDS = pipeline.refuse_ids(_refuses_negative_ids, does="lets lookups refuse negative ids where torch does")

@@ -17,12 +17,21 @@ def correct_reductions(model: Any) -> None:
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.domain or not node.inputs or node.inputs[0] is None:
             continue
+        if node.op_type.startswith("Reduce") and node.inputs[0].shape is not None and not len(node.inputs[0].shape):
+            _reduce_scalar(node)
         if node.op_type == "ReduceMax" and _is_any(node):
             node.op_type = "ReduceSum"
         if node.op_type == "ReduceMean":
             _divide_as_doubles(node)
         if node.op_type == "ReduceMax" and _is_last_id(node):
             _count_none(node)
+
+
+def _reduce_scalar(node: Any) -> None:
+    """Omit the axes, of which a scalar has none; torch takes 0 and -1."""
+    node.attributes.pop("axes", None)
+    if len(node.inputs) > 1:
+        node.resize_inputs(1)
 
 
 def _is_any(node: Any) -> bool:

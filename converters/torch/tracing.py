@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.torch.gradients import are_computed, recording_gradients, with_gradients
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
 from onnx_sparse.converters.torch.source import Source
 
@@ -71,6 +72,15 @@ def trace(
             return Source(program, model, type(model).__name__)
         except Exception as error:  # whatever torch raises for what it cannot export
             errors.append(error)
+    if are_computed(errors):
+        try:
+            with quietly():
+                traced = with_gradients(model, args, named)
+                program = torch.export.export(traced, args, named, dynamic_shapes=dynamic_shapes)
+            return Source(program, recording_gradients(model), type(model).__name__)
+        except Exception as error:  # whatever torch raises
+            text = f"a gradient that forward computes is not traced: {first_line(error)}"
+            raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}") from error
     reasons = dict.fromkeys(_refusal(error) for error in (errors[0], errors[-1]))
     text = f"; with strict={not strict}: ".join(reasons)
     raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}") from errors[0]

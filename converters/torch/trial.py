@@ -35,7 +35,7 @@ _MOST_SIZES = 8
 _UNCHECKED = re.compile(r"aten\._?(segment_reduce|jagged|padded_dense|nested|embedding_bag)|(?!aten\.)\w+\.\w+\.\w+")
 
 #: Operators that say which of the elements comes first.
-_ORDERING = frozenset(("ArgMax", "ArgMin", "TopK"))
+ORDERING = frozenset(("ArgMax", "ArgMin", "TopK"))
 
 #: How ONNX Runtime names the node that fails, when it loads a model and when it runs it.
 _NODE = re.compile(r"(?:Name:'|[Nn]ode:? ?\(?)(?P<name>[^\s')]+)['):]")
@@ -156,7 +156,7 @@ def distinct(feeds: Mapping[str, Array], model: ModelProto) -> dict[str, Array]:
     draw = np.random.default_rng(0)
     floats = {name for name, array in feeds.items() if element_type(array.dtype) in FLOATS}
     whole = {name for name, array in feeds.items() if array.dtype.kind in "iu"}
-    chosen = floats | (whole if any(node.op_type in _ORDERING for node in all_nodes(model.graph.node)) else set())
+    chosen = floats | (whole if any(node.op_type in ORDERING for node in all_nodes(model.graph.node)) else set())
     drawn = {
         name: draw.permutation(np.linspace(-2, 2, feeds[name].size) if name in floats else np.arange(feeds[name].size))
         .reshape(feeds[name].shape)

@@ -73,24 +73,25 @@ class Contents:
         nothing = np.zeros(0, np.int64)
         if not live.finds:
             count = int(opened.array(live.extent[0])) if live.is_updated else live.tensors[0].dims[0]
+            _require_rows(live, count)
             if not live.is_updated:
                 return cls(live, None, count, nothing, nothing, None, nothing)
-            numbers, rows = (np.asarray(opened.array(live.newer[k])) for k in (0, -1))
+            newer, rows = opened.newer(live)
+            numbers = newer.values()
             order = np.argsort(numbers)
             return cls(live, None, count, numbers[order], rows[order], None, nothing)
         *names, index = live.keys
         keys = opened.keys(names)
+        _require_rows(live, len(keys))
         if not live.is_updated:
             return cls(live, keys, len(keys), nothing, nothing, Keys.of(keys.values(slice(0))), nothing)
-        *names, _, positions = live.newer
-        newer = opened.keys(names).values()
-        rows = np.asarray(opened.array(positions))
-        rows = np.where(rows < 0, -1, rows + live.shift)
-        before = keys.positions(opened.array(index), newer)
+        held, rows = opened.newer(live)
+        changed = held.values()
+        before = keys.positions(opened.array(index), changed)
         order = np.flatnonzero(before >= 0)
         order = order[np.argsort(before[order])]
         is_more = (before < 0) & (rows >= 0)
-        return cls(live, keys, len(keys), before[order], rows[order], Keys.of(newer[is_more]), rows[is_more])
+        return cls(live, keys, len(keys), before[order], rows[order], Keys.of(changed[is_more]), rows[is_more])
 
     @property
     def state(self) -> TableState:
@@ -143,6 +144,11 @@ class Contents:
             return Keys((np.arange(self.count),))
         is_same = not len(self.more) and not (self.rows < 0).any()
         return self.keys if is_same else self.keys.where(self.is_kept(), self.more)
+
+
+def _require_rows(live: LiveTable, count: int) -> None:
+    if not 0 <= count <= live.tensors[0].dims[0] - live.shift:
+        raise CommandError(f"table {printable(live.name)} has {live.tensors[0].dims[0]} rows, fewer than its keys need")
 
 
 def compact_tables(path: Path, progress: Progress) -> list[str]:
@@ -203,6 +209,7 @@ def _rows_after(opened: OpenedModel, held: Contents, count: int) -> list[int]:
                 f"table {printable(live.name)} cannot be compacted, because the row of its missing keys is {where}: "
                 "`tables export` and `tables replace --keys` write it as a whole"
             )
+        _require_rows(live, row + 1 - live.shift)
         found.add(row)
     after = sorted(found)
     for node, place in live.masks:

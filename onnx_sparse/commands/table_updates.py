@@ -87,6 +87,11 @@ class OpenedModel:
 
     def __init__(self, path: Path) -> None:
         self.path, self.state, self.model = path, state_of(path), load_model(path)
+        for graph in graphs(self.model.graph):
+            for node in graph.node:
+                for name in (node.op_type, node.domain, node.name, *node.input, *node.output):
+                    if not isinstance(name, str):
+                        raise CommandError(f"{path}: the name {printable(name)} is not UTF-8")
         self._tensors = {tensor.name: tensor for tensor in self.model.graph.initializer}
 
     def live(self, name: str) -> tuple[Table, LiveTable]:
@@ -146,7 +151,13 @@ class OpenedModel:
         found = self.file_range(tensor, location(tensor).get("checksum", ""))
         if found is not None:
             return found
-        return data_of(tensor) if is_reference(tensor) else bytes_of(array_of(tensor))
+        return data_of(tensor) if is_reference(tensor) else bytes_of(self._value(tensor))
+
+    def _value(self, tensor: TensorProto) -> Array:
+        try:
+            return array_of(tensor)
+        except Exception as error:  # it raises whatever numpy does
+            raise CommandError(f"{self.path}: tensor {printable(tensor.name)} is malformed: {error}") from None
 
     def array(self, name: str) -> Array:
         """The value of an initializer, mapped if it is in a file."""
@@ -155,7 +166,7 @@ class OpenedModel:
             raise CommandError(f"{self.path}: {printable(name)} is not an initializer")
         found = self.file_range(tensor)
         if found is None:
-            return array_of(tensor)
+            return self._value(tensor)
         shape, dtype = tuple(tensor.dims), numpy_dtype(tensor.data_type)
         return found.mapped(dtype, shape) if found.length else np.zeros(shape, dtype)
 
@@ -164,6 +175,19 @@ class OpenedModel:
         tensor: TensorProto = next(each for each in self.model.graph.initializer if each.name == name)
         tensor.CopyFrom(numpy_helper.from_array(np.asarray(array), name))
         return tensor
+
+    def newer(self, live: LiveTable) -> tuple[Keys, Array]:
+        """The newer keys of a table, and where their rows are; -1 of keys that are deleted.
+
+        Raises:
+            CommandError: There are not as many of both, or rows that the table does not have.
+        """
+        *names, _, positions = live.newer
+        keys, rows = self.keys(names), np.asarray(self.array(positions))
+        rows = np.where(rows < 0, -1, rows + live.shift)
+        if rows.shape != (len(keys),) or (rows >= live.tensors[0].dims[0]).any():
+            raise CommandError(f"{self.path}: {printable(positions)} are not the rows of the newer keys of {live.name}")
+        return keys, rows
 
     def declare(self, name: str, array: Array) -> TensorProto:
         """Give an initializer the type and shape of an array, but no value."""
@@ -223,7 +247,7 @@ def opening_writer(path: Path) -> Write:
             options = ort.SessionOptions()
             options.log_severity_level = 4  # a failure raises an exception
             try:
-                InferenceSession(file.name, options)
+                InferenceSession(file.name, options, ["CPUExecutionProvider"])  # without another try, and its words
             except Exception as error:  # ONNX Runtime's have no common class
                 raise CommandError(f"{path} cannot be changed: the new model does not open: {error}") from error
         return size
@@ -329,9 +353,9 @@ def _plan_of_keys(opened: OpenedModel, live: LiveTable, delta: Delta, contents: 
     is_there = before >= 0
     old_keys, old_positions = asked[:0], np.zeros(0, np.int64)
     if live.is_updated:
-        *names, index, positions = live.newer
-        newer, old_positions = opened.keys(names), np.asarray(opened.array(positions))
-        found = newer.positions(opened.array(index), asked)
+        newer, rows = opened.newer(live)
+        old_positions = np.where(rows < 0, -1, rows - live.shift)
+        found = newer.positions(opened.array(live.newer[-2]), asked)
         is_there[found >= 0] = old_positions[found[found >= 0]] >= 0
         kept = np.ones(len(newer), bool)
         kept[found[found >= 0]] = False
@@ -367,7 +391,8 @@ def _plan_of_rows(opened: OpenedModel, live: LiveTable, delta: Delta, contents: 
         )
     old_keys, old_positions = keys[:0], np.zeros(0, np.int64)
     if live.is_updated:
-        old_keys, old_positions = (np.asarray(opened.array(live.newer[k])) for k in (0, -1))
+        newer, old_positions = opened.newer(live)
+        old_keys = newer.values()
         kept = ~np.isin(old_keys, keys)
         old_keys, old_positions = old_keys[kept], old_positions[kept]
     all_keys = np.concatenate([old_keys, keys])

@@ -43,7 +43,7 @@ def embed_functions(model: ModelProto) -> ModelProto:
             element types are illegal or cannot be inferred; onnx cannot raise the model's opset.
     """
     result = without_calls_of_functions(model)
-    use_dictionaries(result, ["FindStrings"])
+    use_dictionaries(result)
     if not any(node.domain == DOMAIN for node in all_nodes(result.graph.node)):
         return result
     result = with_inferred_types(in_body_opset(result))
@@ -96,7 +96,6 @@ def lower(model: ModelProto, *, opset: int | None = None) -> ModelProto:
         ValueError: As `embed_functions`; or onnx cannot convert the model to the opset.
     """
     result = without_calls_of_functions(model)
-    use_dictionaries(result, ["FindKeys", "FindStrings"])
     if opset is not None or any(node.domain == DOMAIN for node in all_nodes(result.graph.node)):
         result = _inlined(with_inferred_types(in_body_opset(result, opset)))
     imports = [i for i in result.opset_import if i.domain != DOMAIN]

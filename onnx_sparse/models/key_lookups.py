@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,8 @@ def _first(tensor: TensorProto | None, count: int) -> np.ndarray[Any, Any]:
     return np.frombuffer(content[: len(content) // dtype.itemsize * dtype.itemsize], dtype.newbyteorder("<"))
 
 
-def use_dictionaries(model: ModelProto, op_types: Collection[str]) -> None:
-    """Let LabelEncoders look up keys in place of the domain's operators, in place, where the keys are in the model.
+def use_dictionaries(model: ModelProto) -> None:
+    """Let LabelEncoders look up the keys of FindStrings, which has no body, in place, where these are in the model.
 
     Raises:
         ValueError: The keys are more than an attribute can hold.
@@ -72,13 +72,12 @@ def use_dictionaries(model: ModelProto, op_types: Collection[str]) -> None:
     for graph in graphs(model.graph):
         nodes: list[NodeProto] = []
         for node in graph.node:
-            is_lookup = node.domain == DOMAIN and node.op_type in op_types and node.op_type in LOOKUPS
-            held = node.input[: LOOKUPS[node.op_type] - 1] if is_lookup else ()
+            held = node.input[:2] if node.domain == DOMAIN and node.op_type == "FindStrings" else ()
             tensors = [constants.get(name) for name in held if name not in given]
             if not held or len(tensors) < len(held) or not all(t is not None and is_known(t) for t in tensors):
                 nodes.append(node)
                 continue
-            nodes += _dictionary(node, some_keys(node, constants, _MOST_KEYS + 1), constants[held[0]], names)
+            nodes += _dictionary(node, some_keys(node, constants, _MOST_KEYS + 1), names)
             dropped |= set(node.input[: LOOKUPS[node.op_type]])
         if dropped:
             del graph.node[:]
@@ -94,7 +93,7 @@ def use_dictionaries(model: ModelProto, op_types: Collection[str]) -> None:
         imported.version = max(imported.version, 2)
 
 
-def _dictionary(node: NodeProto, keys: Sequence[int | str], held: TensorProto, names: Names) -> Iterator[NodeProto]:
+def _dictionary(node: NodeProto, keys: Sequence[int | str], names: Names) -> Iterator[NodeProto]:
     """The nodes that look up the keys of a node."""
     queries = node.input[LOOKUPS[node.op_type]]
     if len(keys) > _MOST_KEYS or sum(len(key) for key in keys if isinstance(key, str)) > _MOST_TEXT:
@@ -106,12 +105,6 @@ def _dictionary(node: NodeProto, keys: Sequence[int | str], held: TensorProto, n
         none = numpy_helper.from_array(np.array([-1]))
         yield helper.make_node("ConstantOfShape", [shape], [node.output[0]], name=node.name, value=none)
         return
-    listed: dict[str, Any] = {"values_int64s": range(len(keys)), "default_int64": -1}
-    if node.op_type == "FindStrings":
-        listed["keys_strings"] = [str(key).encode("utf-8", "surrogateescape") for key in keys]
-    else:
-        wide = names.fresh(f"{node.name}/int64")
-        yield helper.make_node("Cast", [queries], [wide], name=wide, to=TensorProto.INT64)
-        queries, signed = wide, np.array(keys, numpy_dtype(held.data_type)).astype(np.int64)
-        listed["keys_int64s"] = signed.tolist()
+    texts = [str(key).encode("utf-8", "surrogateescape") for key in keys]
+    listed: dict[str, Any] = {"keys_strings": texts, "values_int64s": range(len(keys)), "default_int64": -1}
     yield helper.make_node("LabelEncoder", [queries], [node.output[0]], name=node.name, domain="ai.onnx.ml", **listed)

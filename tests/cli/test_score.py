@@ -281,7 +281,11 @@ def test_resuming(cli, model, folder, tmp_path):
         (["rows.parquet", "--columns", "thing=items"], 2, "the model has no feature thing; it has items, age"),
         (["rows.parquet", "--columns", "items=basket"], 1, "no column 'basket'; columns are 'items', 'age', 'uid'"),
         (["rows.parquet", "--keep", "user"], 1, "no column 'user' to keep"),
-        (["rows.parquet", "--outputs", "sum"], 1, "the model has no output 'sum'; it has 'sums', 'older'"),
+        (
+            ["rows.parquet", "--outputs", "sum"],
+            1,
+            "the model has no output 'sum' (did you mean 'sums'?); it has 'sums', 'older'",
+        ),
         (["rows.txt"], 1, "rows.txt: its kind is not known; .parquet, .arrow"),
         (["damaged.parquet"], 1, "damaged.parquet cannot be read"),
         (["rows.parquet", "more/rows.csv"], 2, "would both become"),

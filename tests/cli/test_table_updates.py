@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -394,6 +395,24 @@ def test_damaged_records(record, tmp_path):
     for change in ({"update": {"table": delta([1], 2)}}, {"check": True}):
         with pytest.raises(ValueError, match=r"the metadata onnx_sparse\.data_parts cannot be read: "):
             onnx_sparse.tables(tmp_path / "m.onnx", **change)
+
+
+def test_damaged_models(tmp_path):
+    """Whatever a file holds, the only error is the command's."""
+    path, source = tmp_path / "m.onnx", random.Random(1)
+    keyed(path)
+    onnx_sparse.tables(path, update={"table": delta([1, 10], 2)})
+    before = content(tmp_path)
+    for _ in range(int(os.environ.get("ONNX_SPARSE_DAMAGED", "40"))):
+        for name, held in before.items():
+            (tmp_path / name).write_bytes(held)
+        damaged = bytearray(before["m.onnx"])
+        for _ in range(source.randrange(1, 4)):
+            damaged[source.randrange(len(damaged))] = source.randrange(256)
+        path.write_bytes(damaged)
+        changes = ({"update": {"table": delta([7], 1)}}, {"compact": True}, {"check": True}, {"show": {"table": [1]}})
+        with contextlib.suppress(ValueError):
+            onnx_sparse.tables(path, **source.choice(changes))
 
 
 def test_a_table_with_neighbors_gets_a_file_of_its_own_once(cli, tmp_path):

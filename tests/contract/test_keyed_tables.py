@@ -192,6 +192,17 @@ def test_a_damaged_index_gives_positions_or_an_error_and_the_same_everywhere(see
 
 
 @each_backend
+def test_keys_are_compared_even_where_an_index_of_other_keys_names_them(backend: str) -> None:
+    """Whole keys: the text that the index was built of begins like the key, and the integer differs in one bit."""
+    texts = joined([b"abc"]) | {"index": keyed_tables.text_index(*joined([b"ab"]).values())}
+    assert run(backend, "FindStrings", texts | {"queries": np.array(["ab", "abcd"], object)}).tolist() == [-1, -1]
+    for key in (2**62, 2**31):
+        index = keyed_tables.key_index(np.array([key]))
+        inputs = {"keys": np.array([key + 1]), "index": index, "queries": np.array([key, 0])}
+        assert run(backend, "FindKeys", inputs).tolist() == [-1, -1]
+
+
+@each_backend
 @pytest.mark.parametrize("offsets", [[0, 3, 2**62], [-9, 3, 5], [3, 0, 5]])
 def test_offsets_of_compared_keys_are_checked(offsets: list[int], backend: str) -> None:
     inputs = joined([b"abc", b"de"])

@@ -94,3 +94,35 @@ def test_sinks_of_other_ranks_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "ScaledDotProductAttention-13", inputs, [3, 2, 4, 6], {"causal": "false"})
     with pytest.raises(ConversionError, match=r"a sink p5 float.* for the query p0"):
         convert(path)
+
+
+def test_sizes_of_an_interpolation_by_scales_are_not_read(core: Any, tmp_path: Path) -> None:
+    ir, x = IrBuilder(), np.random.default_rng(0).random((1, 2, 3, 3), np.float32)
+    rest = [ir.constant(np.array(v)) for v in (np.int64([1, 1]), np.float32([2, 2]), np.int64([2, 3]))]
+    data = {"mode": "linear_onnx", "shape_calculation_mode": "scales", "coordinate_transformation_mode": "half_pixel"}
+    data |= {"pads_begin": "0", "pads_end": "0", "nearest_mode": "floor", "antialias": "false", "cube_coeff": "-0.75"}
+    given = [ir.parameter("p0", "f32", [1, 2, 3, 3]), *rest]
+    ir.result(ir.layer("Interpolate", "opset4", given, [("f32", [1, 2, 6, 6])], data))
+    check(ir.save(tmp_path), core, [x], atol=1e-5)
+
+
+@pytest.mark.parametrize("other", [np.float16, np.float64])
+@pytest.mark.parametrize("data", [np.float16, np.float32])
+def test_updates_of_another_float_type(core: Any, tmp_path: Path, data: Any, other: Any) -> None:
+    ir = IrBuilder()
+    given = [ir.parameter(f"p{k}", type_name(t), [size]) for k, (t, size) in enumerate(((data, 6), (other, 2)))]
+    rest = [ir.constant(np.int64(v)) for v in ([1], [5], [2], [0])]
+    ir.result(ir.layer("SliceScatter", "opset15", [*given, *rest], [(type_name(data), [6])]))
+    path, inputs = ir.save(tmp_path), [np.arange(6).astype(data), np.array([0.5, -2]).astype(other)]
+    (made,) = InferenceSession(convert(path)).run(None, {f"p{k}": x for k, x in enumerate(inputs)})
+    assert made.tolist() == [0, 0.5, 2, -2, 4, 5]
+    assert made.dtype == data
+
+
+def test_limits_of_more_digits_than_the_data(core: Any, tmp_path: Path) -> None:
+    """Half floats are rounded to steps in float32."""
+    ir, x = IrBuilder(), np.linspace(-2, 2, 401).astype(np.float16)
+    limits = [ir.constant(np.float32(v)) for v in (-1.0003, 0.9997, -0.8228, 0.8761)]
+    given = [ir.parameter("p0", "f16", [401]), *limits]
+    ir.result(ir.layer("FakeQuantize", "opset1", given, [("f16", [401])], {"levels": 16}))
+    check(ir.save(tmp_path), core, [x], atol=1e-3)

@@ -37,6 +37,8 @@ def interpolate_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
 def interpolate_4(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Interpolate-4: (image, sizes, scales, axes)."""
     sizes = node.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
+    if not sizes:
+        node.disregard("1")
     return _interpolate(node, emit, node[1] if sizes else None, node[2], node.optional(3))
 
 

@@ -28,12 +28,13 @@ def fake_quantize(node: Node, emit: InferringEmitter) -> Tensor:
     """
     if node.choice("auto_broadcast", ("numpy", "none", "pdpd"), "numpy") == "pdpd":
         raise Unsupported("auto_broadcast = 'pdpd' is not supported")
-    x = node[0]
+    has_wide_limits = any(node[k].dtype == TensorProto.FLOAT for k in range(1, 5))
+    x = emit.wide(node[0]) if has_wide_limits else node[0]
     low, high, out_low, out_high = (emit.cast(node[k], x.dtype) for k in range(1, 5))
     levels = node.integer("levels")
     known = [node.known(k) for k in range(5)]
     if all(value is not None for value in known):
-        return emit.cast(_rounded([v.astype(np.float32) for v in known if v is not None], levels, emit), x.dtype)
+        return emit.cast(_rounded([v.astype(np.float32) for v in known if v is not None], levels, emit), node[0].dtype)
     steps = emit.like(levels - 1, x)
     scaled = emit.op("Mul", emit.op("Div", emit.op("Sub", x, low), emit.op("Sub", high, low)), steps)
     unit = emit.op("Div", emit.op("Round", scaled), steps)
@@ -41,7 +42,7 @@ def fake_quantize(node: Node, emit: InferringEmitter) -> Tensor:
     below = emit.op("LessOrEqual", x, emit.op("Min", low, high))
     above = emit.op("Greater", x, emit.op("Max", low, high))
     kept = emit.op("Where", above, out_high, inner)
-    return emit.op("Where", below, out_low, kept)
+    return emit.cast(emit.op("Where", below, out_low, kept), node[0].dtype)
 
 
 def _rounded(values: Sequence[Array], levels: int, emit: InferringEmitter) -> Tensor:

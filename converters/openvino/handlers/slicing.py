@@ -30,7 +30,7 @@ def _slice(node: Node, emit: OpenVINOEmitter, data: Tensor, first: int) -> Tenso
 @handles("SliceScatter-15", to="Slice, ScatterND")
 def slice_scatter(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """SliceScatter-15: (data, updates, start, stop, step, axes). A Slice of positions finds where the updates go."""
-    data, updates = node[0], node[1]
+    data, updates = node[0], emit.cast(node[1], node[0].dtype)
     column, flat = emit.constant([-1, 1]), emit.constant([-1])
     numbers = emit.op("Range", emit.constant(0), emit.op("Size", data), emit.constant(1))
     places = _slice(node, emit, emit.op("Reshape", numbers, emit.shape_of(data), allowzero=1), 2)

@@ -1,4 +1,4 @@
-"""Division that rounds, which torch's exporter computes with floats: integers beyond 24 bits come out wrong."""
+"""Signs; and division that rounds, which torch's exporter computes with floats: large integers come out wrong."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ def divide(node: Node, emit: TorchEmitter) -> Tensor:
 def floor_divide(node: Node, emit: TorchEmitter) -> Tensor:
     """A quotient, rounded down."""
     return _rounded(node.tensor("self"), node.number("other"), "floor", emit)
+
+
+@handles("aten.sign.default", to="Sign")
+def sign(node: Node, emit: TorchEmitter) -> Tensor:
+    """-1, 0 or 1; of NaN it is 0."""
+    x = node.tensor("self")
+    made = emit.op("Sign", x, shape=x.shape)
+    return emit.op("Where", emit.op("Equal", x, x), made, emit.like(0, x), shape=x.shape) if x.dtype in FLOATS else made
 
 
 def _rounded(x: Tensor, other: Tensor | float, mode: str, emit: TorchEmitter) -> Tensor:

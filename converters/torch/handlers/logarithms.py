@@ -35,6 +35,15 @@ def log_add_exp(node: Node, emit: TorchEmitter) -> Tensor:
     return emit.cast(emit.op("Where", emit.op("Equal", one, other), doubled, larger), node.tensor("self").dtype)
 
 
+@handles("aten.xlogy.Tensor", to="Log, Mul")
+def product_with_logarithm(node: Node, emit: TorchEmitter) -> Tensor:
+    """x * log(y), which is 0 where x is 0 and y is not NaN."""
+    x, y = (emit.wide(node.tensor(name)) for name in ("self", "other"))
+    is_zero = emit.op("And", emit.op("Equal", x, emit.like(0, x)), emit.op("Equal", y, y))
+    product = emit.op("Mul", x, emit.op("Log", y))
+    return emit.cast(emit.op("Where", is_zero, emit.like(0, x), product), node.tensor("self").dtype)
+
+
 def _softplus(x: Tensor, emit: TorchEmitter) -> Tensor:
     """log(1 + exp(x)), where x is not above 0."""
     if x.dtype == TensorProto.FLOAT:

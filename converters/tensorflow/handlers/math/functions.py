@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.converters.writing.lowering import activations, logarithms, special_functions
+from onnx_sparse.converters.writing.lowering import activations, angles, logarithms, special_functions
 from onnx_sparse.converters.writing.lowering.arithmetic import rsqrt
 from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS, dtype_name
@@ -104,20 +102,4 @@ handles("Softplus", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered
 handles("Softsign", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered(activations.softsign))
 
 
-@handles("Atan2", to="Atan", dtypes=("float16", "bfloat16", "float"))
-def atan2(node: Node, emit: Emitter) -> Tensor:
-    """The angle of a point, with the quadrants of infinities and signed zeros."""
-    y, x = (emit.wide(node[name]) for name in ("y", "x"))
-    zero, pi = emit.like(0, x), emit.like(math.pi, x)
-    height, width = emit.op("Abs", y), emit.op("Abs", x)
-    of_equals = emit.op("Where", emit.op("Equal", height, zero), zero, emit.like(1, x))  # not 0 / 0, nor inf / inf
-    slope = emit.op("Where", emit.op("Equal", height, width), of_equals, emit.op("Div", height, width))
-    angle = emit.op("Atan", slope)
-    angle = emit.op("Where", _has_sign(x, emit), emit.op("Sub", pi, angle), angle)
-    angle = emit.op("Where", _has_sign(y, emit), emit.op("Neg", angle), angle)
-    return emit.cast(angle, node["x"].dtype)
-
-
-def _has_sign(x: Tensor, emit: Emitter) -> Tensor:
-    zero = emit.like(0, x)
-    return emit.op("Less", emit.op("Where", emit.op("Equal", x, zero), emit.op("Reciprocal", x), x), zero)
+handles("Atan2", inputs=("y", "x"), to="Atan", dtypes=("float16", "bfloat16", "float"))(lowered(angles.angle))
