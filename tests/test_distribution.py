@@ -82,6 +82,7 @@ def test_the_wheel_holds_the_modules_and_no_sources_of_the_library(wheel: zipfil
     others = {Path(name).name for name in names if not name.endswith(".py")}
     assert others == {
         *{
+            "addon_operators.txt",
             "attributes.txt",
             "py.typed",
             "demo_answers.json",
@@ -89,6 +90,7 @@ def test_the_wheel_holds_the_modules_and_no_sources_of_the_library(wheel: zipfil
             "kernel_limits.txt",
             "unicode_classes.txt",
         },
+        *(path.name for path in (ROOT / "onnx_sparse/cli/demo/demo_sources").rglob("*") if path.is_file()),
         *{"saved_model.pb", "variables.index", "variables.data-00000-of-00001"},
         *{"report.css", "report.js", "dagre.min.js", "dagre.LICENSE"},
         *{"METADATA", "WHEEL", "RECORD", "LICENSE", "entry_points.txt"},
