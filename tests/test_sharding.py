@@ -12,10 +12,11 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnx_sparse
+from onnx_sparse.cli.demo import load_recorded
 from onnx_sparse.errors import CommandError
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import numpy_dtype
-from onnx_sparse.sharding import writing
+from onnx_sparse.sharding import verification, writing
 from onnx_sparse.sharding.manifest import MANIFEST, read_manifest
 from onnx_sparse.sharding.session import SplitModel, local_session
 
@@ -287,6 +288,26 @@ def test_what_cannot_be_proved_is_refused_by_name(kind: str, why: str, tmp_path:
     with pytest.raises(ValueError, match=why):
         onnx_sparse.shard(tmp_path / "m.onnx", tmp_path / "split", shards=2, at_least=1)
     assert not (tmp_path / "split").exists()
+
+
+def test_sparse_features_are_compared_also_without_rows(tmp_path: Path) -> None:
+    path = tmp_path / "baskets.onnx"
+    onnx.save(load_recorded().model, path)
+    made = onnx_sparse.shard(path, tmp_path / "split", shards=3, at_least=1, verify=True)
+    assert "the answers to 5 drawn batches are equal" in made.verified
+
+
+def test_a_split_model_that_differs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "baskets.onnx"
+    onnx.save(load_recorded().model, path)
+    monkeypatch.setattr(verification, "_require_equal", lambda name, *rest: refuse(name))
+    with pytest.raises(ValueError, match="totals differs"):
+        onnx_sparse.shard(path, tmp_path / "split", shards=3, at_least=1, verify=True)
+    assert not (tmp_path / "split").exists()
+
+
+def refuse(name: str) -> None:
+    raise CommandError(f"{name} differs")
 
 
 def test_the_command(cli_main: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -242,8 +242,12 @@ class _Wrapped(argparse.RawDescriptionHelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         def wrapped(paragraph: str) -> str:
-            is_plain = not re.search(r"^( |- )", paragraph, re.M)
-            lines = [" ".join(paragraph.split())] if is_plain else paragraph.splitlines()
+            if re.match("- ", paragraph):  # items, whose further lines are indented
+                lines = re.split(r"\n(?=- )", re.sub(r"\n +", " ", paragraph))
+            elif re.search("^ ", paragraph, re.M):
+                lines = paragraph.splitlines()
+            else:
+                lines = [" ".join(paragraph.split())]
             return "\n".join(_wrapped_line(line, width) for line in lines)
 
         return "\n\n".join(map(wrapped, text.strip("\n").split("\n\n")))

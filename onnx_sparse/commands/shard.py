@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -109,7 +110,8 @@ def split_model(settings: ShardSettings, progress: Progress = lambda stage: None
     """Split a model.
 
     Raises:
-        CommandError: The model cannot be read or split, or the folder cannot be written; or a comparison fails.
+        CommandError: The model cannot be read or split, or the folder cannot be written; or a comparison fails, then
+            nothing is written.
     """
     from onnx_sparse.commands.findings import refuse_domain_errors
     from onnx_sparse.models.inlining import without_calls_of_functions
@@ -141,7 +143,11 @@ def split_model(settings: ShardSettings, progress: Progress = lambda stage: None
     verified: Sequence[str] = ()
     if settings.verify:
         progress("comparing rows and answers")
-        verified = [compare_rows(tables, folder), compare_answers(path, folder)]
+        try:
+            verified = [compare_rows(tables, folder), compare_answers(path, folder)]
+        except BaseException:
+            shutil.rmtree(folder)  # which is new
+            raise
     return Sharded(str(folder), manifest, "; ".join(verified))
 
 

@@ -334,7 +334,10 @@ def shown_rows(path: Path, name: str, keys: Sequence[Any]) -> dict[Any, Array | 
     """
     opened = OpenedModel(path)
     table, live = opened.live(name)
-    asked = keys_of(f"the keys of {name}", list(keys), key_type(opened, live))
+    try:
+        asked = keys_of(f"the keys of {name}", list(keys), key_type(opened, live))
+    except ValueError as error:
+        raise CommandError(error) from error
     rows = Contents.of(opened, live).row_of(opened, asked)
     arrays = [opened.array(tensor.name) for tensor in live.tensors]
     found: dict[Any, Array | None] = {}

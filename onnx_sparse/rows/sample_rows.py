@@ -98,7 +98,7 @@ class Draws:
                 if len(feature.shape) != 2:
                     return None
                 widths = [min(width, feature.shape[1] or width) for width in widths]
-            levels = [np.array(widths)]
+            levels = [np.array(widths, np.int64)]
             for _ in range(len(feature.row_splits) - 1):  # lists of rows have values of their own
                 levels.append(random.integers(0, _FEW, int(levels[-1].sum())))
             sizes = [int(levels[-1].sum()), *(held.shape or (None,))[1:]]

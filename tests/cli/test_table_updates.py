@@ -448,3 +448,11 @@ def test_quantized_tables(tmp_path):
             np.testing.assert_allclose(np.stack([shown[1], shown[4]]), rows[4:], atol=0.5)
             assert shown[5] is None
             onnx_sparse.tables(path, compact=True)
+
+
+@pytest.mark.parametrize("key", ["abc", "1.5", str(2**64)])
+def test_a_key_of_another_type_is_refused(cli, tmp_path, key):
+    keyed(tmp_path / "m.onnx")
+    error = cli("tables", tmp_path / "m.onnx", "show", f"table={key}").error
+    assert error.startswith("the keys of table, row 0: ")
+    assert error.endswith(" does not fit into int64")
