@@ -40,8 +40,6 @@ EXPECTED: tuple[Expected, ...] = (
     Expected("logsumexp", WRONG, "the largest of elements among which is NaN"),
     Expected("nn_functional_scaled_dot_product_attention", CAUGHT, "values without columns"),
     Expected("nn_functional_cross_entropy", CAUGHT, "no rows or classes"),
-    Expected("heaviside", WRONG, "NaN counts as positive"),
-    Expected("logcumsumexp", WRONG, "NaN reaches the sums before it"),
     Expected("(softmax|nn_functional_softmin)_with_dtype|trunc", CAUGHT, "no kernel for these types"),
     Expected("unique", WRONG, "several NaN along an axis"),
     Expected("div_floor_rounding", WRONG, "quotients of half floats beyond their largest number"),

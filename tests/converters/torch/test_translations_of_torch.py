@@ -32,6 +32,9 @@ MATRICES = {
     "topk by a size": lambda _, x, y, k: x.topk(k.shape[0], 1)[0],
     "unsafe_chunk": lambda _, x, y, k: torch.cat(torch.unsafe_chunk(x, 2, 1), 1),
     "cumprod": lambda _, x, y, k: x.cumprod(0),
+    "heaviside": lambda _, x, y, k: torch.heaviside(x * k.shape[0], y[0]),
+    "logcumsumexp": lambda _, x, y, k: x.logcumsumexp(0),
+    "logcumsumexp of small ones before large ones": lambda _, x, y, k: (x * 1000).logcumsumexp(-1),
 }
 
 SCALARS = {
@@ -52,7 +55,8 @@ def batch(rows: int, *special: float) -> tuple[torch.Tensor, ...]:
 
 def test_matrices(agree) -> None:
     dynamic = [{0: torch.export.Dim.DYNAMIC}, {}, {0: torch.export.Dim.DYNAMIC}]
-    agree(MATRICES, [batch(4), batch(2), batch(4, 1, INF, -INF, NAN)], dynamic=dynamic)
+    special = batch(4, 1, INF, -INF, NAN), batch(3, INF, 0, NAN, INF, -INF)
+    agree(MATRICES, [batch(4), batch(2), *special], dynamic=dynamic)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int32], ids=str)

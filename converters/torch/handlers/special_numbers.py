@@ -1,0 +1,45 @@
+"""heaviside and logcumsumexp, which torch's exporter writes so that NaN becomes 1, or reaches elements before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.torch.handlers.registry import Node, handles
+
+if TYPE_CHECKING:
+    from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+
+@handles("aten.heaviside.default", to="Where")
+def heaviside(node: Node, emit: TorchEmitter) -> Tensor:
+    """1 for what is positive, the values for 0, and 0 for everything else, NaN included."""
+    x, values = node.tensor("self"), node.tensor("values")
+    zero, one = emit.like(0, x), emit.like(1, x)
+    positive = emit.op("Where", emit.op("Greater", x, zero), one, zero)
+    return emit.op("Where", emit.op("Equal", x, zero), values, positive)
+
+
+@handles("aten.logcumsumexp.default", to="ReduceMax, ReduceSum")
+def log_cumulative_sum_of_exponentials(node: Node, emit: TorchEmitter) -> Tensor:
+    """The logarithm of the sum of the exponentials of the elements up to each one.
+
+    Each sum is of its own largest element: a common one would make small sums before it -inf.
+    """
+    x, dim = node.tensor("self"), node.integer("dim")
+    if not x.rank:
+        return x
+    wide, axis = emit.wide(x), x.axis(dim)
+    order = [*(k for k in range(x.rank) if k != axis), axis]
+    rows = emit.op("Unsqueeze", emit.op("Transpose", wide, perm=order), emit.constant([x.rank - 1]))
+    zero, one, last = emit.constant(0), emit.constant(1), emit.constant([-1])
+    places = emit.op("Range", zero, emit.scalar(emit.count(x, axis)), one, shape=(None,))
+    until = emit.op("LessOrEqual", places, emit.op("Unsqueeze", places, emit.constant([1])))
+    lowest = emit.like(float("-inf"), wide)
+    held = emit.op("Where", until, rows, lowest)
+    largest = emit.op("ReduceMax", held, last, keepdims=1)
+    base = emit.op("Where", emit.op("IsInf", largest), emit.like(0, wide), largest)
+    total = emit.op("ReduceSum", emit.op("Exp", emit.op("Sub", held, base)), last, keepdims=1)
+    sums = emit.op("Squeeze", emit.op("Add", emit.op("Log", total), base), last)
+    back = emit.op("Transpose", sums, perm=[order.index(k) for k in range(x.rank)])
+    return emit.cast(back, x.dtype)
