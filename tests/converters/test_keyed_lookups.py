@@ -16,6 +16,8 @@ from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitte
 from onnx_sparse.converters.writing.lowering.keyed_lookup import MOST_ENCODED, KeyedTable
 from onnx_sparse.keyed_tables import join_text, key_index, text_index
 
+pytestmark = pytest.mark.pins("LargeDictionary")
+
 COUNT = MOST_ENCODED + 200
 WORDS = [f"w{k}" for k in range(COUNT - 2)] + ["", "ä"]
 IDS = np.random.default_rng(0).permutation(10**6)[:COUNT]
