@@ -88,7 +88,9 @@ def test_the_kernel_compiles(copy: Path) -> None:
     if compiler is None:
         pytest.skip("no C++ compiler")
     source = copy / "onnx_sparse/native/operators/sorted_segment.cc"
-    command = [compiler, "-std=c++17", "-fsyntax-only", "-Werror", "-I", str(copy / "onnx_sparse/native"), str(source)]
+    native = copy / "onnx_sparse/native"
+    included = ["-I", str(native), "-I", str(native / "include")]
+    command = [compiler, "-std=c++17", "-fsyntax-only", "-Werror", *included, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
