@@ -19,6 +19,7 @@ if __name__ == "__main__":
 from native.sessions import Array, run
 
 from onnx_sparse import KernelError
+from onnx_sparse.keyed_tables import key_index, text_index
 from onnx_sparse.reference import evaluate
 from onnx_sparse.schemas import OPS, Op
 from onnx_sparse.schemas.declaration import HALF_FLOATS, Input, Values, is_group, numpy_dtype, shape_items
@@ -39,7 +40,7 @@ class Fuzzer:
         """An operator, its attributes, and inputs with legal types but perhaps wrong ranks and values."""
         op = self._choose(tuple(OPS.values()))
         binding = {variable: self._choose(types) for variable, types in op.types.items()}
-        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZLCWE"} | {"D": 2}
+        self.sizes = {letter: int(self._choose((0, 1, 2, 3, 7, 40))) for letter in "KNRVQBFXYZLCWEM"} | {"D": 2}
         self.sizes |= {"G": int(self._choose((1, 1, 2, 3, 0))), "A": int(self._choose((1, 2, 2, 2, 3, 0)))}
         if op.name.startswith("Regex"):
             self.sizes |= {"P": self.sizes["E"], "F": 3, "H": 3, "J": 2}
@@ -58,8 +59,22 @@ class Fuzzer:
             if declared.optional and self.random.random() < 0.4:
                 continue
             dtype = numpy_dtype(op.bind(declared.type, binding))
-            inputs[declared.name] = self._value(declared, declared.legal_values(attributes), dtype)
+            legal = declared.legal_values(attributes)
+            inputs[declared.name] = self._value(declared, legal, dtype)
+            if legal.kind == "key_index" and self.random.random() < 0.7:
+                inputs[declared.name] = self._index(list(inputs.values())[:-1])
         return op, inputs, attributes
+
+    def _index(self, keys: list[Array]) -> Array:
+        """The index of keys, perhaps with some bytes of its slots changed; none of keys that have none."""
+        try:
+            index = key_index(*keys) if len(keys) == 1 else text_index(*keys)
+        except KernelError:
+            return np.zeros(0, np.uint8)
+        if self.wrong and len(index) > 64:
+            places = self.random.integers(64, len(index), 5)
+            index[places] = self.random.integers(0, 256, len(places))
+        return index
 
     def _choose(self, choices: tuple[Any, ...]) -> Any:
         return choices[int(self.random.integers(len(choices)))]
