@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,19 @@ def compare(m: ModelProto, inputs: Arguments, folder: Path) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("op", WITH_BODIES, ids=lambda op: op.name)
+def cases(ops: Iterable[Op]) -> list[Any]:
+    """The operators, with what OpenVINO is known to compute otherwise."""
+    reason = "OpenVINO computes 64-bit integers in 32 bits: the key 2^62 is 0"
+    marks = {"FindKeys": [pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)]}
+    return [pytest.param(op, marks=marks.get(op.name, ()), id=op.name) for op in ops]
+
+
+@pytest.mark.parametrize("op", cases(WITH_BODIES))
 def test_every_operator(op: Op, tmp_path: Path) -> None:
     compare(onnx_sparse.lower(example_model(op)), example_inputs(op)[2], tmp_path)
 
 
-@pytest.mark.parametrize("op", [op for op in WITH_BODIES if any(i.optional for i in op.inputs)], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", cases(op for op in WITH_BODIES if any(i.optional for i in op.inputs)))
 def test_sentinels(op: Op, tmp_path: Path) -> None:
     """Its frontend takes no empty constants."""
     optional = tuple(i.name for i in op.inputs if i.optional)
