@@ -25,7 +25,8 @@ EXPLAINED = (
     "NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step turn NaN "
     "into 0.",
     "A number that is halfway between two integers, except for its last digits, may be rounded to either.",
-    "A convolution of no rows has the shape of its result. TensorFlow's kernels of oneDNN return that of its input.",
+    "A convolution of no rows, or of rows shorter than its window, has the shape of its result. TensorFlow's kernels of "
+    "oneDNN return that of its input.",
     "The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; "
     "TensorFlow raises.",
 )
@@ -65,7 +66,7 @@ class IntendedDifferences:
         activated: What it applies Relu to.
         rounded: The tensors that are rounded to make an output, by its name.
         drops_entries: Whether it looks up rows by segment and drops those of segments that do not exist.
-        takes_shape_of_input: Whether the source gives a convolution of no rows the shape of its input.
+        takes_shape_of_input: Whether the source gives a convolution without a result the shape of its input.
         probe: Computes tensors of the model.
     """
 
@@ -97,9 +98,16 @@ class IntendedDifferences:
     def explain(self, output: str, want: Array, got: Array, feeds: Mapping[str, Array]) -> Explained:
         """Both values of an output, made equal where a difference is explained."""
         same = Explained(want, got)
-        is_of_no_rows = want.shape[:1] == got.shape[:1] == (0,) and want.ndim == got.ndim
-        if want.shape != got.shape and is_of_no_rows and self.takes_shape_of_input:
-            note = "by design: a convolution of no rows has the shape of its result; TensorFlow's has that of its input"
+        is_of_no_rows = want.shape[:1] == got.shape[:1] == (0,)
+        # Rows shorter than the window have no result. Of a later operator's result the shape is not that of an input.
+        is_input = got.size == 0 and any(want.shape == value.shape for value in feeds.values())
+        if (
+            want.shape != got.shape
+            and want.ndim == got.ndim
+            and self.takes_shape_of_input
+            and (is_of_no_rows or is_input)
+        ):
+            note = "by design: a convolution without a result has its shape; TensorFlow's has that of its input"
             return Explained(np.empty(got.shape, want.dtype), got, 0, note)
         if want.shape != got.shape or want.dtype != got.dtype or self.probe is None:
             return same
