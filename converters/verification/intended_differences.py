@@ -25,8 +25,8 @@ EXPLAINED = (
     "NaN propagates in Relu. TensorFlow's and OpenVINO's kernels that multiply and apply Relu in one step turn NaN "
     "into 0.",
     "A number that is halfway between two integers, except for its last digits, may be rounded to either.",
-    "A convolution of no rows, or of rows shorter than its window, has the shape of its result. TensorFlow's kernels of "
-    "oneDNN return that of its input.",
+    "A convolution of no rows, or of rows shorter than its window, has the shape of its result. TensorFlow's kernels "
+    "of oneDNN return that of its input.",
     "The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; "
     "TensorFlow raises.",
 )
