@@ -72,6 +72,7 @@ def trace(
             return Source(program, model, type(model).__name__)
         except Exception as error:  # whatever torch raises for what it cannot export
             errors.append(error)
+    untraced = ""
     if are_computed(errors):
         try:
             with quietly():
@@ -79,11 +80,12 @@ def trace(
                 program = torch.export.export(traced, args, named, dynamic_shapes=dynamic_shapes)
             return Source(program, recording_gradients(model), type(model).__name__)
         except Exception as error:  # whatever torch raises
-            text = f"a gradient that forward computes is not traced: {first_line(error)}"
-            raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}") from error
+            untraced = f"; a gradient that forward computes is not traced: {first_line(error)}"
     reasons = dict.fromkeys(_refusal(error) for error in (errors[0], errors[-1]))
     text = f"; with strict={not strict}: ".join(reasons)
-    raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}") from errors[0]
+    if not are_computed([ConversionError(text)]):  # then the reason is another one
+        untraced = ""
+    raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}{untraced}") from errors[0]
 
 
 def _refusal(error: Exception) -> str:
