@@ -102,7 +102,7 @@ class _ShardActor:
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            said, _ = receive(connection)
+            said, _ = receive(connection, most_bytes=0)  # before it is known who asks
             if not hmac.compare_digest(str(said.get("secret")), self._secret) or said.get("shard") != self._number:
                 return  # it is none of ours, or the address is one that another actor has had
             while True:

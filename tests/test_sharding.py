@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.sharding import verification, writing
 from onnx_sparse.sharding.manifest import MANIFEST, read_manifest
+from onnx_sparse.sharding.messages import BrokenMessageError, receive, send
 from onnx_sparse.sharding.session import SplitModel, local_session
 
 Array = np.ndarray[Any, Any]
@@ -308,6 +310,20 @@ def test_a_split_model_that_differs_is_not_kept(tmp_path: Path, monkeypatch: pyt
 
 def refuse(name: str) -> None:
     raise CommandError(f"{name} differs")
+
+
+def test_a_message_with_more_bytes_than_may_come_is_refused() -> None:
+    """Before memory is taken for them: whoever connects to a shard has not yet said who it is."""
+    one, other = socket.socketpair()
+    with one, other:
+        send(one, {"secret": "none"}, {"x": np.zeros(3)})
+        with pytest.raises(BrokenMessageError, match="no message of a shard"):
+            receive(other, most_bytes=0)
+        one.close()
+    one, other = socket.socketpair()
+    with one, other:
+        send(one, {"secret": "mine"}, {})
+        assert receive(other, most_bytes=0) == ({"secret": "mine"}, {})
 
 
 def test_the_command(cli_main: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

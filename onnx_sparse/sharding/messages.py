@@ -54,14 +54,18 @@ def send(connection: socket.socket, said: Mapping[str, Any], arrays: Mapping[str
     return _SIZES.size + len(header) + total
 
 
-def receive(connection: socket.socket) -> tuple[dict[str, Any], dict[str, Array]]:
+def receive(connection: socket.socket, most_bytes: int = _MOST_BYTES) -> tuple[dict[str, Any], dict[str, Array]]:
     """The next message.
 
+    Args:
+        connection: The connection.
+        most_bytes: How many bytes its arrays may have; memory is taken for them before they come.
+
     Raises:
-        BrokenMessageError: There is none.
+        BrokenMessageError: There is none, or it has more.
     """
     length, total = _SIZES.unpack(_exactly(connection, _SIZES.size))
-    if length > _LONGEST_HEADER or total > _MOST_BYTES:
+    if length > _LONGEST_HEADER or total > most_bytes:
         raise BrokenMessageError("what has come is no message of a shard")
     try:
         said, kinds = json.loads(_exactly(connection, length))
