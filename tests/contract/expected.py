@@ -36,6 +36,19 @@ def python_value(value: Any) -> Any:
     return float(value) if value.dtype == ml_dtypes.bfloat16 else value.item()
 
 
+def text_bytes(value: Any) -> Any:
+    """Text as its bytes; a surrogate stands for a byte that is not UTF-8."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+def is_utf8(expected: Expected) -> bool:
+    """Whether all strings among the elements, if any, are UTF-8."""
+    try:
+        return all(text_bytes(e).decode() is not None for e in expected.elements if isinstance(e, str | bytes))
+    except UnicodeDecodeError:
+        return False
+
+
 def elements(array: Array) -> list[Any]:
     return [python_value(v) for v in array.reshape(-1)]
 
@@ -49,6 +62,7 @@ def assert_equals(actual: Array, expected: Expected, name: str) -> None:
         if isinstance(want, float) or isinstance(got, float):
             assert close(got, float(want), error, expected.dtype), f"{name}, element {k}: {got}, expected {want}"
         else:
+            got, want = text_bytes(got), text_bytes(want)
             assert got == want, f"{name}, element {k}: {got}, expected {want}"
 
 

@@ -65,15 +65,24 @@ def legal_split(random: np.random.Generator) -> dict[str, Array]:
     return given | legal_program(random, consumes=True) | legal_program(random, "kept_")
 
 
+def character(text: bytes, at: int) -> bytes:
+    """The character that begins at a byte of UTF-8; none within one, and at the end."""
+    lead = text[at] if at < len(text) else 0x80
+    return b"" if 0x80 <= lead < 0xC0 else text[at : at + 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)]
+
+
 class Oracle:
-    """A program, run on text by listing all ways to match, in their order."""
+    """A program, run on text by listing all ways to match, in their order.
+
+    The text is bytes: an empty match may lie within a character, as in TensorFlow.
+    """
 
     def __init__(self, inputs: Inputs, prefix: str = "") -> None:
         self.program = inputs[f"{prefix}program"].tolist()
         splits, ranges = inputs[f"{prefix}class_splits"].tolist(), inputs[f"{prefix}ranges"].tolist()
         self.classes = [ranges[a:b] for a, b in itertools.pairwise(splits)]
 
-    def ways(self, text: str, at: int, number: int, saved: dict[int, int], come: frozenset[int]) -> Ways:
+    def ways(self, text: bytes, at: int, number: int, saved: dict[int, int], come: frozenset[int]) -> Ways:
         """The ends of all ways from an instruction on, with what they saved; `come` are the ones since this place."""
         if number in come:
             return
@@ -82,17 +91,18 @@ class Oracle:
         if code == MATCH:
             yield at, saved
         elif code == CHARACTERS:
-            if at < len(text) and any(low <= ord(text[at]) <= high for low, high in self.classes[x]):
-                yield from self.ways(text, at + 1, number + 1, saved, frozenset())
+            passed = character(text, at)
+            if passed and any(low <= ord(passed.decode()) <= high for low, high in self.classes[x]):
+                yield from self.ways(text, at + len(passed), number + 1, saved, frozenset())
         elif code == FORK:
             yield from self.ways(text, at, x, saved, come)
             yield from self.ways(text, at, y, saved, come)
         elif code == SAVE:
             yield from self.ways(text, at, number + 1, saved | {x: at}, come)
-        elif re.compile((r"\A", r"\Z", r"(?m:^)", r"(?m:$)", r"(?a:\b)", r"(?a:(?!\b))")[x]).match(text, at):
+        elif re.compile((rb"\A", rb"\Z", rb"(?m:^)", rb"(?m:$)", rb"\b", rb"(?!\b)")[x]).match(text, at):
             yield from self.ways(text, at, number + 1, saved, come)
 
-    def search(self, text: str, begin: int) -> dict[int, int] | None:
+    def search(self, text: bytes, begin: int) -> dict[int, int] | None:
         """What the first match saves, its begin and end among that."""
         for start in range(begin, len(text) + 1):
             for end, saved in self.ways(text, start, 0, {0: start}, frozenset()):
@@ -101,20 +111,21 @@ class Oracle:
 
 
 def regex_replace(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
-    oracle, (first, *pieces) = Oracle(inputs), elements(inputs["rewrite"])
+    oracle, (first, *pieces) = Oracle(inputs), [piece.encode() for piece in inputs["rewrite"]]
     replaced = []
-    for text in elements(inputs["input"]):
-        at, result, ended = 0, "", -1
+    for text in map(str.encode, elements(inputs["input"])):
+        at, result, ended = 0, b"", -1
         while at <= len(text) and (saved := oracle.search(text, at)) is not None:
             begin, end = saved[0], saved[1]
             result += text[at:begin]
             if begin == end == ended:
-                result, at = result + text[at : at + 1], at + 1
+                kept = character(text, at) or text[at : at + 1]
+                result, at = result + kept, at + max(len(kept), 1)
                 continue
             result += first
             for group, piece in zip(inputs["groups"].tolist(), pieces, strict=True):
                 low, high = saved.get(2 * group), saved.get(2 * group + 1)
-                result += (text[low:high] if low is not None and high is not None else "") + piece
+                result += (text[low:high] if low is not None and high is not None else b"") + piece
             at = ended = end
             if attributes["matches"] == "FIRST":
                 break
@@ -124,25 +135,20 @@ def regex_replace(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Ex
 
 def regex_split(inputs: Inputs, attributes: Mapping[str, str]) -> dict[str, Expected]:
     delimiters, kept = Oracle(inputs), Oracle(inputs, "kept_")
-    tokens: list[tuple[str, int, int]] = []
+    tokens: list[tuple[bytes, int, int]] = []
     splits = [0]
-    for text in elements(inputs["input"]):
-
-        def add(low: int, high: int, text: str = text) -> None:
-            begin = len(text[:low].encode())
-            tokens.append((text[low:high], begin, begin + len(text[low:high].encode())))
-
+    for text in map(str.encode, elements(inputs["input"])):
         at = 0
         while (saved := delimiters.search(text[at:], 0)) is not None:
             begin, end = at + saved[0], at + saved[1]
             if at < begin:
-                add(at, begin)
+                tokens.append((text[at:begin], at, begin))
             delimiter = text[begin:end]
             if any(stop == len(delimiter) for stop, _ in kept.ways(delimiter, 0, 0, {}, frozenset())):
-                add(begin, end)
+                tokens.append((delimiter, begin, end))
             at = end
         if at < len(text):
-            add(at, len(text))
+            tokens.append((text[at:], at, len(text)))
         splits.append(len(tokens))
     words, starts, ends = zip(*tokens, strict=True) if tokens else ((), (), ())
     count = (len(tokens),)
