@@ -16,9 +16,9 @@ import pyarrow as pa
 from onnx import ModelProto
 
 from onnx_sparse.rows.answers import chosen_outputs, require_rows
-from onnx_sparse.rows.arrow_columns import column_of_output
+from onnx_sparse.rows.arrow_columns import arrow_column, column_of_output
 from onnx_sparse.rows.columns import Array
-from onnx_sparse.rows.foreign_rows import columns_of, plain_column, table_of
+from onnx_sparse.rows.foreign_rows import columns_of, table_of
 from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
@@ -224,7 +224,7 @@ def _kept(held: Batch | Mapping[str, Any], name: str, outputs: Sequence[str]) ->
     if name in outputs:
         raise ValueError(f"the column {name!r} has the name of an output")
     column = _only_column(held, name, f"no column {name!r} to keep")
-    return pa.array(plain_column(f"column {name!r}", column)) if isinstance(held, Mapping) else column
+    return arrow_column(f"column {name!r}", column) if isinstance(held, Mapping) else column
 
 
 def _with_plain_lists(kind: pa.DataType) -> pa.DataType:
