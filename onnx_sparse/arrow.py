@@ -38,6 +38,8 @@ def feeds(
 ) -> dict[str, Array]:
     """The inputs of a run on the rows of a table.
 
+        inputs = onnx_sparse.arrow.feeds(pyarrow.table({"items": [[0, 1], [], [2]]}), session)
+
     Rows of sparse and ragged features are lists: Arrow's list, large_list, fixed_size_list, list_view and
     large_list_view, of numbers or strings, also as dictionaries. A null list is an empty one. Numbers of the model's
     element type are not copied where no list is null and a column has one chunk.
@@ -85,6 +87,8 @@ def _only_column(batch: Batch | Mapping[str, Any], name: str, missing: str) -> A
 
 class Scorer:
     """Runs a model on tables: each call returns the outputs of its rows as a table.
+
+        scores = onnx_sparse.arrow.Scorer("model.onnx", keep=["uid"])(pyarrow.table({"uid": [7], "items": [[0, 1]]}))
 
     A scorer can be pickled; its session is opened where it is first called, with a thread of its own: the engine counts
     cores. `ray.data.Dataset.map_batches(scorer, batch_format="pyarrow")`, pyspark's
