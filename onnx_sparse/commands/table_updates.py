@@ -28,7 +28,7 @@ from onnx_sparse.files.ranges import FileRange, StoredFile, bytes_of
 from onnx_sparse.models.data_parts import Growth, Part, growing, location, parts_of, record_parts
 from onnx_sparse.models.external_data import data_file, is_used_by_another, point_to, write_model
 from onnx_sparse.models.graphs import all_tensors, array_of, graphs, names_of
-from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, is_updated, live_table
+from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, live_table, newer_positions
 from onnx_sparse.models.load_and_save import load_model, writer
 from onnx_sparse.models.references import byte_size, data_of, is_reference
 from onnx_sparse.models.wire_format import write_whole
@@ -114,8 +114,9 @@ class OpenedModel:
 
     def updated(self) -> list[LiveTable]:
         """The tables that were updated since they were written as a whole."""
+        newer = newer_positions(self.model)
         named = [table.tensor.name for table in tables_of(self.model)]
-        return [live for _, live in (self.live(n) for n in named if is_updated(self.model, n)) if live.is_updated]
+        return [live for _, live in (self.live(name) for name in named if name in newer) if live.is_updated]
 
     def file_range(self, tensor: TensorProto, checksum: str = "") -> FileRange | None:
         """Where the data of a tensor are in a file next to the model; None if they are in the model.
@@ -287,9 +288,9 @@ def refuse_updated(path: Path, names: Iterable[str]) -> None:
     Raises:
         CommandError: A table has been updated.
     """
-    model = load_model(path)
+    newer = newer_positions(load_model(path))
     for name in names:
-        if is_updated(model, name):
+        if name in newer:
             raise CommandError(f"table {printable(name)} has been updated: write it as a whole first, by `compact`")
 
 
