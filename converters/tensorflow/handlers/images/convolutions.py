@@ -82,9 +82,7 @@ def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     height, width, channels, each = weight.dims
     ordered = emit.op("Transpose", weight, perm=[2, 3, 0, 1])
     filters = emit.op("Reshape", ordered, emit.constant([channels * each, 1, height, width]))
-    return layout.convolved(
-        weight, lambda first, windows: emit.op("Conv", first, filters, group=channels, **windows)
-    )
+    return layout.convolved(weight, lambda first, windows: emit.op("Conv", first, filters, group=channels, **windows))
 
 
 @handles(
