@@ -134,7 +134,9 @@ def refuse_split(path: Path) -> None:
         CommandError: The path is one of these.
     """
     for folder in (path, path.parent, path.parent.parent):
-        if is_split(folder) and (folder == path or path in (folder / file.name for file in read_manifest(folder).files)):
+        if is_split(folder) and (
+            folder == path or path in (folder / file.name for file in read_manifest(folder).files)
+        ):
             raise CommandError(
                 f"{path} is of the model that is split in {folder}, whose parts cannot be changed: change the whole "
                 "model, and split it again into a new folder (onnx-sparse shard MODEL -o DIR)"
