@@ -69,17 +69,10 @@ def main(script: str, examine: Examine, what: str, at_once: int) -> None:
     outcomes: Counter[str] = Counter()
     runs, seed, end = 0, given.seed, given.seed + given.count
     while seed < end:
-        command = [sys.executable, "-m", f"support.{Path(script).stem}", "--work", "--seed", str(seed)]
-        command += ["--count", str(min(at_once, end - seed))]
-        environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}  # with oneDNN, TensorFlow writes past its matrices
-        process = subprocess.run(
-            command,
-            cwd=Path(__file__).parents[1],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        command = [sys.executable, script, "--work", "--seed", str(seed), "--count", str(min(at_once, end - seed))]
+        # With oneDNN, TensorFlow writes past its matrices.
+        environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONPATH": str(Path(__file__).parents[1])}
+        process = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         last = seed - 1
         for line in process.stdout.splitlines():
             kind, last, *rest = json.loads(line)
