@@ -102,8 +102,8 @@ class Input:
 
     `sentinel` is the value that means "not given" in canonical form; None marks a required input. An input that
     `broadcasts` has a shape that numpy broadcasts to `shape`. `values_under` names attributes and their values under
-    which other `values` are legal. One that is `sparsely_read` may be large, and a run reads few of its elements: native
-    kernels read these at any address, where others get a copy of integers that are not aligned.
+    which other `values` are legal. One that is `sparsely_read` may be large, and a run reads few of its elements:
+    native kernels read these at any address, and get an aligned copy of other integers.
     """
 
     name: str
