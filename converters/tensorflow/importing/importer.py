@@ -163,7 +163,9 @@ class Importer(Context):
                     if node.op not in STRUCTURE:
                         find_handler(node.op)
                         refuse_types(node)
-                except (IndexError, ValueError, OverflowError, ZeroDivisionError) as error:
+                except IndexError as error:  # whose text is Python's
+                    raise Unsupported(_DO_NOT_FIT) from error
+                except (ValueError, OverflowError, ZeroDivisionError) as error:
                     raise Unsupported(f"{_DO_NOT_FIT}: {error}") from error
             waiting.pop()
             self._open.discard(key)

@@ -59,6 +59,7 @@ def reduce_join(node: Node, emit: Emitter) -> Tensor:
         raise Unsupported("the rank of the strings, and the axes, must be known")
     axes = [int(axis) % max(words.rank, 1) for axis in given.value.reshape(-1)]
     if not axes:
+        node.disregard("separator", "keep_dims")
         return words
     kept = [axis for axis in range(words.rank) if axis not in axes]
     order = [*kept, *reversed(axes)]
