@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from torture.mutations import mutated_bytes, mutated_json
 
 import onnx_sparse
 from onnx_sparse.cli.demo import load_recorded
@@ -226,6 +229,23 @@ def test_rows_of_keys(tmp_path: Path) -> None:
     for exact, split in splits(tmp_path / "m.onnx"):
         assert [table.name for table in split.manifest.tables] == ["table"]
         require_same(expected, split.run(None, feeds), exact=exact)
+
+
+def test_a_manifest_that_was_changed_is_refused(tmp_path: Path) -> None:
+    """What it says decides which rows are read: it is as it was written, or damaged."""
+    onnx.save(recommender()[0], tmp_path / "m.onnx")
+    made = onnx_sparse.shard(tmp_path / "m.onnx", tmp_path / "split", shards=2, at_least=1)
+    path = tmp_path / "split" / MANIFEST
+    text = path.read_text()
+    for seed in range(300):
+        source = random.Random(seed)
+        changed = mutated_json(text, source).encode() if seed % 2 else mutated_bytes(text.encode(), source)
+        path.write_bytes(changed)
+        with contextlib.suppress(CommandError):
+            assert read_manifest(tmp_path / "split").text() == made.manifest.text(), changed
+    path.write_text("[" * 100_000)
+    with pytest.raises(CommandError, match="is damaged"):
+        read_manifest(tmp_path / "split")
 
 
 @pytest.mark.parametrize("part", ["shard-1/shard.onnx", "shard-1/rows.data", "merge.onnx", "ids.onnx"])

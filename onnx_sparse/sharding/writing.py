@@ -111,7 +111,6 @@ def write_folder(
             shards=shards,
             by=by,
             exact=exact,
-            version=hashlib.sha1("".join(file.sha1 for file in written).encode(), usedforsecurity=False).hexdigest(),
             tables=tuple(places.values()),
             lookups=tuple(map(_lookup_place, parts.asks)),
             constants={n: (a.dtype.name, a.shape, a.reshape(-1).tolist()) for n, a in parts.constants.items()},
@@ -119,7 +118,7 @@ def write_folder(
             outputs=tuple(parts.outputs),
             whole={name: size for name, size in others.items() if size >= least},
             files=tuple(written),
-        )
+        ).signed()
         (part / MANIFEST).write_text(manifest.text(), "utf-8")
     return manifest
 
