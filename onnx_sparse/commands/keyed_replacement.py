@@ -155,7 +155,9 @@ def _put(model: ModelProto, table: Table, source: Path, absent: int | str | None
     try:
         if live.finds:
             if absent is not None:
-                raise CommandError(f"table {printable(name)} has keys, and says what others give: leave out --absent")
+                raise CommandError(
+                    f"table {printable(name)} has keys already: absent ones give what they gave; omit --absent"
+                )
             keys, old = _keys_as_before(model, live, given), array_of(tensor)
             before = old[: live.shift]
             after = old[rows_after_keys(model, live, len(keys))]
@@ -184,14 +186,14 @@ def _keys_as_before(model: ModelProto, live: LiveTable, given: Array) -> Keys:
     """Keys of the type of those that a table has."""
     if (live.finder == "FindStrings") != (given.dtype.kind == "O"):
         kinds = ("text", "integers") if given.dtype.kind == "O" else ("integers", "text")
-        raise CommandError(f"keys are {kinds[0]}, and those of the table are {kinds[1]}")
+        raise CommandError(f"keys are {kinds[0]}, and the table has keys that are {kinds[1]}")
     if given.dtype.kind == "O":
         return Keys.of(given)
     held = next(tensor for tensor in model.graph.initializer if tensor.name == live.keys[0])
     limits = np.iinfo(numpy_dtype(held.data_type))
     for key in (int(given.min(initial=0)), int(given.max(initial=0))):
         if not limits.min <= key <= limits.max:
-            raise CommandError(f"key {key} is not an {limits.dtype}, as those of the table are")
+            raise CommandError(f"key {key} is not an {limits.dtype}, the type of the table's keys")
     return Keys.of(given.astype(limits.dtype))
 
 
