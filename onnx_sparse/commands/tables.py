@@ -78,7 +78,7 @@ class TablesSettings:
             "tables by name, and the keys or row numbers to show", "NAME=KEY,...", written=True, alone=_ALONE
         ),
     )
-    absent: int | str | None = field(
+    absent: str | int | None = field(
         default=None,
         metadata=option(
             "with replace by keys: what other keys give: zeros, error, or the row of a key (default: zeros)",
