@@ -189,7 +189,10 @@ def test_exported_tables(agree):
         for name, each in (("static", table), ("mutable", mutable)):
             keys, values = each.export()
             order = tf.argsort(values)
-            made |= {f"{name} keys": tf.gather(keys, order), f"{name} values": tf.gather(values, order) + tf.reduce_sum(x)}
+            made |= {
+                f"{name} keys": tf.gather(keys, order),
+                f"{name} values": tf.gather(values, order) + tf.reduce_sum(x),
+            }
         return made
 
     agree(exported, np.array([1, 2]))

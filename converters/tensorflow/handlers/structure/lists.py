@@ -54,7 +54,11 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
 def _inputs(node: GraphNode) -> list[Any]:
     """The inputs of a node: lists and handles where its operator takes these, and tensors elsewhere."""
     values = node.values()
-    kinds: dict[str, Any] = {"input_handle": _LISTS.get(node.op, ListOfTensors), "flow_in": ListOfTensors, "handle": Resource}
+    kinds: dict[str, Any] = {
+        "input_handle": _LISTS.get(node.op, ListOfTensors),
+        "flow_in": ListOfTensors,
+        "handle": Resource,
+    }
     if "element_dtype" in node.attr and node.attr["element_dtype"].type == VARIANT:
         kinds = {"input_handle": ListOfRows, "tensor": RaggedRows, "item": RaggedRows}
     for name, value in zip(operators()[node.op].inputs, values, strict=True):
