@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 import numpy as np
-import onnxruntime as ort
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from onnx_sparse.commands.embedding_tables import Table, contents_of, table_named, tables_of
@@ -26,11 +25,11 @@ from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.new_file import check_writable, sole_writer, state_of
 from onnx_sparse.files.ranges import FileRange, StoredFile, bytes_of
 from onnx_sparse.models.data_parts import Growth, Part, growing, location, parts_of, record_parts
-from onnx_sparse.models.external_data import data_file, is_used_by_another, point_to, write_model
+from onnx_sparse.models.external_data import data_file, is_used_by_another, write_model
 from onnx_sparse.models.graphs import all_tensors, array_of, graphs, names_of
-from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, is_updated, live_table
+from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, live_table, newer_positions
 from onnx_sparse.models.load_and_save import load_model, writer
-from onnx_sparse.models.references import byte_size, data_of, is_reference
+from onnx_sparse.models.references import byte_size, data_of, is_reference, point_to
 from onnx_sparse.models.wire_format import write_whole
 from onnx_sparse.rows.columns import typed
 from onnx_sparse.schemas.declaration import HALF_FLOATS, element_type, numpy_dtype
@@ -114,8 +113,9 @@ class OpenedModel:
 
     def updated(self) -> list[LiveTable]:
         """The tables that were updated since they were written as a whole."""
+        newer = newer_positions(self.model)
         named = [table.tensor.name for table in tables_of(self.model)]
-        return [live for _, live in (self.live(n) for n in named if is_updated(self.model, n)) if live.is_updated]
+        return [live for _, live in (self.live(name) for name in named if name in newer) if live.is_updated]
 
     def file_range(self, tensor: TensorProto, checksum: str = "") -> FileRange | None:
         """Where the data of a tensor are in a file next to the model; None if they are in the model.
@@ -239,15 +239,16 @@ def opening_writer(path: Path) -> Write:
     write = writer(path)
 
     def written(model: ModelProto, file: BinaryIO) -> int:
+        from onnx_sparse.sessions.quiet import quiet_options
         from onnx_sparse.sessions.runtime import InferenceSession
 
         size = write(model, file)
         file.flush()
         if write is write_whole and not other_domains(model):  # whose operators need a library that only the user knows
-            options = ort.SessionOptions()
-            options.log_severity_level = 4  # a failure raises an exception
             try:
-                InferenceSession(file.name, options, ["CPUExecutionProvider"])  # without another try, and its words
+                InferenceSession(
+                    file.name, quiet_options(), ["CPUExecutionProvider"]
+                )  # without another try, and its words
             except Exception as error:  # ONNX Runtime's have no common class
                 raise CommandError(f"{path} cannot be changed: the new model does not open: {error}") from error
         return size
@@ -287,9 +288,9 @@ def refuse_updated(path: Path, names: Iterable[str]) -> None:
     Raises:
         CommandError: A table has been updated.
     """
-    model = load_model(path)
+    newer = newer_positions(load_model(path))
     for name in names:
-        if is_updated(model, name):
+        if name in newer:
             raise CommandError(f"table {printable(name)} has been updated: write it as a whole first, by `compact`")
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from onnx_sparse.batching import run_joined
@@ -27,7 +26,7 @@ from onnx_sparse.serving.errors import RequestError
 from onnx_sparse.serving.settings import Limits
 from onnx_sparse.serving.tensors import Tensors, datatype
 from onnx_sparse.serving.watched_files import Look, damaged, look
-from onnx_sparse.sessions.runtime import InferenceSession
+from onnx_sparse.sessions.quiet import quiet_session
 
 _log = logging.getLogger("onnx_sparse.serving")
 
@@ -57,10 +56,7 @@ class LoadedModel:
     """
 
     def __init__(self, path: Path, threads: int, run_seconds: float = 0) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # a failure raises an exception
-        self.session = InferenceSession(path, options)
+        self.session = quiet_session(path, threads)
         self.features = features(self.session)
         self.outputs = [value.name for value in self.session.get_outputs()]
         for value in (*self.session.get_inputs(), *self.session.get_outputs()):
