@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.tensorflow.handlers.moving.computed_axes import any_axis
+from onnx_sparse.converters.tensorflow.handlers.computed_axes import any_axis
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering import slicing
