@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from support.live_models import FORMS, array_of, keys_of, live_model
 from torture.mutations import mutated_bytes, mutated_json
 
 import onnx_sparse
@@ -229,6 +230,36 @@ def test_rows_of_keys(tmp_path: Path) -> None:
     for exact, split in splits(tmp_path / "m.onnx"):
         assert [table.name for table in split.manifest.tables] == ["table"]
         require_same(expected, split.run(None, feeds), exact=exact)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_with_updates(form: str, tmp_path: Path) -> None:
+    """Rows that updates have added are split with the others; where they are stays whole."""
+    path, known = tmp_path / "m.onnx", ROWS - 3
+    keys = list(range(ROWS)) if form.startswith("rows") else keys_of(form, ROWS, random.Random(0))
+    rows = np.random.default_rng(1).standard_normal((ROWS, 3)).astype(np.float32)
+    onnx.save(live_model(form, "first", keys[:known], rows[:known]), path)
+    changed, column = slice(known - 2, None), "row" if form.startswith("rows") else "key"
+    held = array_of(form, [k.encode() for k in keys] if form == "strings" else keys)
+    onnx_sparse.tables(path, update={"table": {column: held[changed], "values": -rows[changed]}})
+    feeds = {"queries": array_of(form, keys)}
+    expected = onnx_sparse.InferenceSession(path).run(None, feeds)
+    for exact, split in splits(path):
+        assert [table.name for table in split.manifest.tables] == ["table"]
+        require_same(expected, split.run(None, feeds), exact=exact)
+
+
+@pytest.mark.parametrize("change", ["replace", "update", "compact"])
+@pytest.mark.parametrize("part", ["", "model.onnx", "merge.onnx", "shard-1/shard.onnx"])
+def test_parts_are_not_changed(part: str, change: str, tmp_path: Path) -> None:
+    made, feeds = recommender()
+    onnx.save(made, tmp_path / "m.onnx")
+    onnx_sparse.shard(tmp_path / "m.onnx", tmp_path / "split", shards=2, at_least=1)
+    path, columns = tmp_path / "split" / part, {"row": np.array([0]), "values": np.zeros((1, WIDTH), np.float32)}
+    asked = {"replace": {"table": np.zeros((ROWS, WIDTH))}, "update": {"table": columns}, "compact": True}
+    with pytest.raises(ValueError, match=f"{path} is of the model that is split in .*split, .* split it again"):
+        onnx_sparse.tables(path, **{change: asked[change]})
+    local_session(tmp_path / "split").run(None, feeds)
 
 
 def test_a_manifest_that_was_changed_is_refused(tmp_path: Path) -> None:

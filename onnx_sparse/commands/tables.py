@@ -156,12 +156,16 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
     from onnx_sparse.commands.table_contents import check_keys, compact_tables, export_table, shown_rows, states
     from onnx_sparse.commands.table_updates import Written, refuse_updated, update_tables
     from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.sharding.manifest import refuse_split
 
     path, done = Path(settings.model), Written([], [])
     if settings.output is not None and not settings.replace:
         raise UsageError("--output is for replace")
+    changed = Path(settings.output or path)
+    if path.is_dir() or settings.replace or settings.update or settings.compact:
+        refuse_split(changed)
     if settings.replace:
-        path = Path(settings.output or path)
+        path = changed
         keyed = {name: Path(new) for name, new in settings.replace.items() if is_keyed(new)}
         if keyed and len(keyed) < len(settings.replace):
             raise UsageError("tables with keys and tables without are replaced by two commands")

@@ -150,9 +150,11 @@ def live_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
     return table
 
 
-def is_updated(model: ModelProto, table: str) -> bool:
-    """Whether a model has newer keys of a table."""
-    return any(tensor.name == f"{table}{_POSITIONS}" for tensor in model.graph.initializer)
+def newer_positions(model: ModelProto) -> dict[str, str]:
+    """The names of the tensors with the positions of newer keys, by the tables that were updated."""
+    names = [str(tensor.name) for tensor in model.graph.initializer]
+    tables = {name: name.removesuffix(_POSITIONS) for name in names if name.endswith(_POSITIONS)}
+    return {table: name for name, table in tables.items() if table in names}
 
 
 def _refusal(table: LiveTable, reason: str) -> CommandError:

@@ -132,6 +132,22 @@ def is_split(path: Path) -> bool:
     return (path / MANIFEST).is_file()
 
 
+def refuse_split(path: Path) -> None:
+    """Refuse to change the folder of a model that is split, or a file of it: its manifest says what each holds.
+
+    Raises:
+        CommandError: The path is one of these.
+    """
+    for folder in (path, path.parent, path.parent.parent):
+        if is_split(folder) and (
+            folder == path or path in (folder / file.name for file in read_manifest(folder).files)
+        ):
+            raise CommandError(
+                f"{path} is of the model that is split in {folder}, whose parts cannot be changed: change the whole "
+                "model, and split it again into a new folder (onnx-sparse shard MODEL -o DIR)"
+            )
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder.
 
