@@ -20,7 +20,7 @@ from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.reference import Reference
-from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, rounds_to_steps, with_moved_weights
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, quantizes, with_moved_weights
 from onnx_sparse.converters.verification.sample_inputs import KINDS, Batch, Sampler
 from onnx_sparse.converters.verification.settling import settle
 from onnx_sparse.converters.verification.steps import COUNT, Steps, of_outputs
@@ -152,7 +152,7 @@ def verify(
                 with_other_weights,
                 kept=[number for some in numbers for number in some],
                 computed=computed,
-                has_steps=rounds_to_steps(model),
+                has_steps=quantizes(model),
             ),
         )
     return [reference.explained(record) for record in (of_outputs(records) if steps else records)]
