@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.files.guarded_files import open_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,18 +68,24 @@ def _of_parquet(path: Path) -> dict[str, Array]:
     import numpy as np
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=None)
-    found: dict[str, Array] = {}
-    for name in table.column_names:
-        column = table[name].combine_chunks()
-        if name == "values":
-            width = len(column[0]) if len(column) else 0
-            flat = np.asarray(column.flatten())
-            if len(flat) != width * len(column):
-                raise CommandError(f"{path}: the rows have different numbers of values")
-            found[name] = flat.reshape(len(column), width)
-        else:
-            found[name] = np.asarray(column)
+    with open_file(path) as file:
+        try:
+            table = pq.read_table(file)
+            found: dict[str, Array] = {}
+            for name in table.column_names:
+                column = table[name].combine_chunks()
+                if name == "values" and hasattr(column, "flatten") and not column.null_count:
+                    width = len(column[0]) if len(column) else 0
+                    flat = np.asarray(column.flatten())
+                    if len(flat) != width * len(column):
+                        raise CommandError(f"{path}: the rows have different numbers of values")
+                    found[name] = flat.reshape(len(column), width)
+                else:
+                    found[name] = np.asarray(column)
+        except CommandError:
+            raise
+        except Exception as error:  # Arrow raises whatever its parsers raise
+            raise CommandError(f"{path} cannot be read: {error}") from error
     return found
 
 

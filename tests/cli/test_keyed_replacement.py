@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
+import sys
+
 import numpy as np
 import onnx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from torture.mutations import mutated_bytes
 
 import onnx_sparse
 from onnx_sparse.cli import main
+from onnx_sparse.commands.keyed_replacement import read_keyed
+from onnx_sparse.errors import CommandError
 
 KEYS = np.array([7, -(2**63), 2**62, 0, -1], np.int64)
 ROWS = np.arange(1, 21, dtype=np.float32).reshape(5, 4)
@@ -54,6 +62,22 @@ def sources(folder):
     np.savez(folder / "rows.npz", key=KEYS, values=ROWS)
     pq.write_table(pa.table({"key": KEYS, "values": list(ROWS)}), folder / "rows.parquet")
     return [folder / name for name in ("hps", "rows.npz", "rows.parquet")]
+
+
+@pytest.mark.parametrize("kind", ["rows.npz", "rows.parquet"])
+def test_a_damaged_file_is_read_or_refused(kind, tmp_path):
+    path = next(source for source in sources(tmp_path) if source.name == kind)
+    sound = path.read_bytes()
+    for seed in range(150):
+        path.write_bytes(mutated_bytes(sound, random.Random(seed)))
+        with contextlib.suppress(CommandError):
+            read_keyed(path)
+    if sys.platform == "win32":
+        return
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CommandError, match="not a regular file"):
+        read_keyed(path)
 
 
 def expected(ids):
