@@ -213,12 +213,6 @@ class OpenedModel:
         """The value of an initializer of one integer."""
         return integer_of(name, self._tensors)
 
-    def is_read_by_others(self, live: LiveTable) -> bool:
-        """Whether the keys of a table are read by other nodes than those that find its keys."""
-        names, own = {*live.keys}, [node for _, node in live.finds]
-        readers = (node for graph in graphs(self.model.graph) for node in graph.node if names.intersection(node.input))
-        return any(not any(reader is node for node in own) for reader in readers)
-
     def keys(self, names: Sequence[str]) -> Keys:
         """Keys, by the names of their tensors."""
         return Keys(tuple(map(self.array, names)))

@@ -23,6 +23,7 @@ from onnx_sparse.serving import metrics
 from onnx_sparse.serving.deadlines import TimedSession, is_ended
 from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.located_errors import located
 from onnx_sparse.serving.settings import Limits
 from onnx_sparse.serving.tensors import Tensors, datatype
 from onnx_sparse.serving.watched_files import Look, damaged, look
@@ -176,7 +177,7 @@ class ServedModel:
             answers: Sequence[list[Array] | Exception]
             try:
                 loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
-                running = loop.run_in_executor(self._threads, run_joined, loaded.timed, feeds, loaded.features)
+                running = loop.run_in_executor(self._threads, _answers, loaded, feeds)
                 while not (await asyncio.wait({running}, timeout=_CHECK_SECONDS))[0]:
                     loaded.timed.end_late_runs()
                 answers = running.result()
@@ -255,6 +256,15 @@ class ServedModel:
         return made if look(self.path) == now else None
 
 
+def _answers(loaded: LoadedModel, requests: Sequence[dict[str, Array]]) -> list[list[Array] | Exception]:
+    """The answer or error of each request; what a client has sent wrong is said of its rows and features."""
+    answers = run_joined(loaded.timed, requests, loaded.features)
+    for number, answer in enumerate(answers):
+        if isinstance(answer, _OF_REQUESTS) and not is_ended(answer):
+            answers[number] = RequestError(located(loaded.timed, requests[number], loaded.features, answer))
+    return answers
+
+
 def _size(feeds: dict[str, Array]) -> int:
     return sum(array.nbytes for array in feeds.values())
 
@@ -264,8 +274,6 @@ def _set(future: asyncio.Future[list[Array]], answer: list[Array] | Exception) -
         future.set_result(answer)
     elif isinstance(answer, RequestError):
         future.set_exception(answer)
-    elif isinstance(answer, _OF_REQUESTS):
-        future.set_exception(RequestError(answer))
     else:
         _log.error("a run failed: %s", one_line(answer))
         future.set_exception(RequestError(f"the model failed: {answer}", 500))

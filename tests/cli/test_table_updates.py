@@ -297,6 +297,7 @@ def rewritten(path, text, **constants):
     onnx.save(made, path)
 
 
+BAG = "onnx_sparse.EmbeddingBagOffsetsSum"
 FIND = "p = onnx_sparse.FindKeys (keys, index, q)"
 
 
@@ -314,6 +315,11 @@ FIND = "p = onnx_sparse.FindKeys (keys, index, q)"
         (f"{FIND} r = Max (p, zero) y = Gather (table, r) w = Gather (other, r)", "Gather node w reads another table"),
         (f"{FIND} s = Max (p, zero) r = Add (s, one) y = Gather (table, r)", "moves the row of missing keys"),
         (f"{FIND} r = Add (p, one) y = Gather (table, r) u, k = TopK (p, ones)", "TopK node u reads positions"),
+        (
+            f"{FIND} r = Add (p, one) y = {BAG} (table, r, ones, one)",
+            "default_index of .* node y is row 1, which is that",
+        ),
+        (f"{FIND} r = Add (p, one) d = ReduceMax (q) y = {BAG} (table, r, ones, d)", "default_index .* is computed"),
     ],
 )
 def test_tables_whose_rows_have_other_uses(nodes, message, tmp_path):
@@ -321,7 +327,7 @@ def test_tables_whose_rows_have_other_uses(nodes, message, tmp_path):
     constants = {"zero": np.array(0), "one": np.array(1), "ones": np.array([1]), "other": np.ones((5, 2), np.float32)}
     rewritten(path, f"g (int64[n] q) => (float[a, b] y) {{ {nodes} }}", **constants)
     before = content(tmp_path)
-    with pytest.raises(ValueError, match=f"table table cannot be updated: .*{message}"):
+    with pytest.raises(ValueError, match=f"table table cannot be changed: .*{message}"):
         onnx_sparse.tables(path, update={"table": {"key": [1], "values": VALUES[:1]}})
     assert content(tmp_path) == before
 

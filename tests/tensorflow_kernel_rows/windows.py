@@ -199,9 +199,9 @@ WINDOWS = (
     row(
         "FusedBatchNormV3",
         x=numbers("bhwc"),
-        scale=numbers("c"),
-        offset=numbers("c"),
-        mean=numbers("c"),
+        scale=numbers("c", -4, 4),
+        offset=numbers("c", -4, 4),
+        mean=numbers("c", -4, 4),
         variance=numbers("c", 1, 4),
         epsilon=each(1e-3, 1e-1),
         is_training=each(False, True),

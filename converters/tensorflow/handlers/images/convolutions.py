@@ -92,6 +92,7 @@ def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     to="BatchNormalization",
     dtypes=_FLOATS,
     ignored=("exponential_avg_factor",),
+    differs="a scale or mean that is not finite makes NaN, where TensorFlow subtracts the mean first",
 )
 def batch_normalization(node: Node, emit: TensorFlowEmitter) -> tuple[Tensor, ...]:
     """The normalization with given means and variances."""
