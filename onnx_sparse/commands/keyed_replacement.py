@@ -13,6 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 from onnx_sparse.commands.embedding_tables import Table, tables_of
 from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.files.new_file import check_writable, state_of
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.models.graphs import array_of, names_of
@@ -57,8 +58,6 @@ def read_keyed(path: Path) -> tuple[Array, Array]:
     Raises:
         CommandError: It has none, or not as many of both.
     """
-    import numpy as np
-
     from onnx_sparse.files.key_files import read_keys, read_rows
 
     try:
@@ -86,21 +85,26 @@ def _of_archive(path: Path) -> dict[str, Array]:
 
 
 def _of_parquet(path: Path) -> dict[str, Array]:
-    import numpy as np
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=None)
-    found: dict[str, Array] = {}
-    for name in table.column_names:
-        column = table[name].combine_chunks()
-        if name == "values":
-            width = len(column[0]) if len(column) else 0
-            flat = np.asarray(column.flatten())
-            if len(flat) != width * len(column):
-                raise CommandError(f"{path}: the rows have different numbers of values")
-            found[name] = flat.reshape(len(column), width)
-        else:
-            found[name] = np.asarray(column)
+    with open_file(path) as file:
+        try:
+            table = pq.read_table(file)
+            found: dict[str, Array] = {}
+            for name in table.column_names:
+                column = table[name].combine_chunks()
+                if name == "values" and hasattr(column, "flatten") and not column.null_count:
+                    width, flat = len(column[0]) if len(column) else 0, column.flatten()
+                    if flat.null_count or (np.asarray(pc.list_value_length(column)) != width).any():
+                        raise CommandError(f"{path}: the rows have different numbers of values, or lack one")
+                    found[name] = np.asarray(flat).reshape(len(column), width)
+                else:
+                    found[name] = np.asarray(column)
+        except CommandError:
+            raise
+        except Exception as error:  # Arrow raises whatever its parsers raise
+            raise CommandError(f"{path} cannot be read: {error}") from error
     return found
 
 

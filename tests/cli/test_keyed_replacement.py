@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import sys
 
 import numpy as np
 import onnx
@@ -13,9 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.live_models import MISSING, WIDTH, array_of, keys_of, live_model
+from torture.mutations import mutated_bytes
 
 import onnx_sparse
 from onnx_sparse.cli import main
+from onnx_sparse.commands.keyed_replacement import read_keyed
+from onnx_sparse.errors import CommandError
 
 KEYS = np.array([7, -(2**63), 2**62, 0, -1], np.int64)
 ROWS = np.arange(1, 21, dtype=np.float32).reshape(5, 4)
@@ -59,6 +64,29 @@ def sources(folder):
     np.savez(folder / "rows.npz", key=KEYS, values=ROWS)
     pq.write_table(pa.table({"key": KEYS, "values": list(ROWS)}), folder / "rows.parquet")
     return [folder / name for name in ("hps", "rows.npz", "rows.parquet")]
+
+
+@pytest.mark.parametrize("kind", ["rows.npz", "rows.parquet"])
+def test_a_damaged_file_is_read_or_refused(kind, tmp_path):
+    path = next(source for source in sources(tmp_path) if source.name == kind)
+    sound = path.read_bytes()
+    for seed in range(150):
+        path.write_bytes(mutated_bytes(sound, random.Random(seed)))
+        with contextlib.suppress(CommandError):
+            read_keyed(path)
+    if sys.platform == "win32":
+        return
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CommandError, match="not a regular file"):
+        read_keyed(path)
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, None], [4.0, 5.0]]])
+def test_rows_of_other_sizes_are_refused(rows, tmp_path):
+    pq.write_table(pa.table({"key": [1, 2, 3], "values": rows}), tmp_path / "rows.parquet")
+    with pytest.raises(CommandError, match="different numbers of values, or lack one"):
+        read_keyed(tmp_path / "rows.parquet")
 
 
 def expected(ids):

@@ -36,6 +36,10 @@ ELEMENTWISE = (
     *(row(op, x=each(numbers("mn"), numbers("")), y=numbers("n")) for op in _BINARY),
     *(row(op, x=numbers("mn", -9, 9), y=numbers("n", 1, 4)) for op in _DIVIDING),
     *(row(op, x=numbers("mn", -9, 9), y=constant([-2])) for op in _DIVIDING),
+    *(  # whose quotients are beyond an integer, and are not when they are rounded
+        row(op, x=given([-7.77734375, 7.77734375]), y=given(1.2958984375), T=each(tf.float16, tf.bfloat16, tf.float32))
+        for op in ("FloorDiv", "TruncateDiv")
+    ),
     *(_unary(op, -4, 5) for op in _UNARY),
     *(_unary(op, 0.25, 5) for op in _POSITIVE),
     *(_unary(op, -1, 1) for op in _IN_UNIT),
