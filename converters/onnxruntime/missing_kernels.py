@@ -18,7 +18,7 @@ from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
 #: Operators that may move elements as they are, and types with more digits than the floats that their kernels take.
 _MOVING = ("GridSample", "Resize", "Upsample")
-_TOO_LONG = {
+_TOO_LONG: dict[int, tuple[int, ...]] = {
     TensorProto.FLOAT: (*SIGNED_INTEGERS[2:], *UNSIGNED_INTEGERS[2:], TensorProto.DOUBLE),
     TensorProto.DOUBLE: (TensorProto.INT64, TensorProto.UINT64),
 }
