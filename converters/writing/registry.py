@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.rows.foreign_rows import described
 from onnx_sparse.converters.writing.reads import Node, refuse_unread
 
 #: What a handler returns: its only result, or all of them.
@@ -71,10 +72,8 @@ class Handler:
                 raise
             raise Unsupported(f"{self.described} raised {type(error).__name__}: {first_line(error)}") from error
         made = results if isinstance(results, tuple) else (results,)
-        if not self.is_ours and (
-            bad := [one for one in made if one is None or isinstance(one, (int, float, str, list))]
-        ):
-            raise Unsupported(f"{self.described} returned {bad[0]!r}, which is no tensor")
+        if not self.is_ours and (bad := [one for one in made if not isinstance(one, Tensor)]):
+            raise Unsupported(f"{self.described} returned {described(bad[0])}; expected tensors")
         refuse_unread(node, self.ignored, self.defaults)
         return made
 
