@@ -60,6 +60,10 @@ class Node(reads.Node):
         """See `Node`."""
         return (self._arguments,)
 
+    def has(self, name: str) -> bool:
+        """Whether the overload has an argument of this name."""
+        return name in self._arguments
+
     def tensor(self, name: str) -> Tensor:
         """An argument that is a tensor.
 

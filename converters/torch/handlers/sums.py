@@ -63,12 +63,16 @@ def _summed(emit: TorchEmitter, x: Tensor) -> Tensor:
 
 
 @handles("aten.std.correction", to="ReduceSum, Sqrt", notes=_DOUBLE)
+@handles("aten.std.default", to="ReduceSum, Sqrt", notes=_DOUBLE)
+@handles("aten.std.dim", to="ReduceSum, Sqrt", notes=_DOUBLE)
 def standard_deviation(node: Node, emit: TorchEmitter) -> Tensor:
     """The root of the variance."""
     return emit.cast(emit.op("Sqrt", _moments(node, emit)[0]), node.tensor("self").dtype)
 
 
 @handles("aten.var.correction", to="ReduceSum", notes=_DOUBLE)
+@handles("aten.var.default", to="ReduceSum", notes=_DOUBLE)
+@handles("aten.var.dim", to="ReduceSum", notes=_DOUBLE)
 def variance(node: Node, emit: TorchEmitter) -> Tensor:
     """The mean squared distance from the mean along dimensions, of less elements by the correction."""
     return emit.cast(_moments(node, emit)[0], node.tensor("self").dtype)
@@ -84,15 +88,16 @@ def variance_and_mean(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
 def _moments(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     """The variance along dimensions, all if none are given, and the mean, in double precision."""
     x = emit.cast(node.tensor("self"), TensorProto.DOUBLE)
-    given = node.numbers("dim") or range(x.rank)
+    given = (node.numbers("dim") if node.has("dim") else []) or range(x.rank)
     axes = sorted({x.axis(int(dim)) for dim in given if isinstance(dim, int)}) if x.rank else []
     count = emit.constant([1])
     for axis in axes:
         count = emit.op("Mul", count, emit.count(x, axis))
     count = emit.cast(emit.scalar(count), x.dtype)
-    correction = node.optional_number("correction", 1)
+    is_general = node.has("correction")  # other overloads have a flag
+    correction = node.optional_number("correction", 1) if is_general else int(node.flag("unbiased"))
     less = emit.cast(correction, x.dtype) if isinstance(correction, Tensor) else emit.like(correction, x)
-    along, kept = emit.constant(axes), int(node.flag("keepdim"))
+    along, kept = emit.constant(axes), int(node.has("keepdim") and node.flag("keepdim"))
 
     def summed(x: Tensor, keepdims: int) -> Tensor:
         return emit.op("ReduceSum", x, along, keepdims=keepdims) if axes else x
