@@ -22,6 +22,7 @@ _DECOMPOSED = (
     "aten.special_log_softmax.default",
 )
 
+
 def translation_table(*, masked_fill: bool = False) -> dict[Any, Callable[..., Any]]:
     """The operators that become operators of the domain, for `torch.onnx.export`.
 
@@ -50,7 +51,7 @@ def translation_table(*, masked_fill: bool = False) -> dict[Any, Callable[..., A
 
 @contextmanager
 def without_wrong_translations() -> Iterator[None]:
-    """Let torch decompose what its exporter writes wrongly: it omits arguments, or fails with types that torch takes."""
+    """Let torch decompose what its exporter writes wrongly: without some arguments, or for floats alone."""
     registry = require("torch.onnx._internal.exporter._registration").ONNXRegistry
     read = registry.from_torchlib
 

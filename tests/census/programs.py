@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from support.program import parser
 
 from census.cases import Case
 from census.expected import FAULTS
-from census.walk import NOT_OURS, OUTCOMES, REFUSED, Found, walk
+from census.walk import NOT_OURS, OUTCOMES, REFUSED, walk
 
 #: The element types of what is computed with; ids are of the last two.
 _FLOATS = ("float32", "float32", "float16", "float64", "bfloat16")
@@ -131,10 +131,6 @@ def draws(weight: int) -> Callable[[Draw], Draw]:
     return register
 
 
-def _named(*names: str) -> Callable[[Program], str]:
-    return lambda program: str(program.choose(names))
-
-
 @draws(3)
 def _unary(p: Program) -> tuple[str, Compute, tuple[str | int, ...]]:
     x = p.value(lambda v: not v.is_bool)
@@ -224,7 +220,10 @@ def _reduction(p: Program) -> tuple[str, Compute, tuple[str | int, ...]]:
 @draws(2)
 def _scan(p: Program) -> tuple[str, Compute, tuple[str | int, ...]]:
     x = p.value(lambda v: len(v.sizes) > 0 and not v.is_bool)
-    name, axis = p.choose(("cumsum", "cumsum", "cumprod", "cummax", "flip", "sort", "argsort", "roll", "diff")), p.axis(x)
+    name, axis = (
+        p.choose(("cumsum", "cumsum", "cumprod", "cummax", "flip", "sort", "argsort", "roll", "diff")),
+        p.axis(x),
+    )
     sizes = x.sizes if name != "diff" else tuple("?" if k == axis % len(x.sizes) else s for k, s in enumerate(x.sizes))
     arguments = {"flip": ([axis],), "roll": (1, axis), "diff": (1, axis), "argsort": ()}.get(name, (axis,))
     options = {"dim": axis, "stable": True} if name == "argsort" else {}
@@ -383,11 +382,16 @@ def _joined(p: Program) -> tuple[str, Compute, tuple[str | int, ...]]:
         )(axis)
 
     changed = (*x.sizes[:place], "?", *x.sizes[place + 1 :])
+    new = place if axis >= 0 else place + 1
     swapped = list(x.sizes)
     swapped[place], swapped[-1] = swapped[-1], swapped[place]
     sizes: dict[str, tuple[str | int, ...]] = {
-        "stack": (*x.sizes[:place], 2, *x.sizes[place:]) if axis >= 0 else (*x.sizes[: place + 1], 2, *x.sizes[place + 1 :]),
-        "unsqueeze": (*x.sizes[:place], 1, *x.sizes[place:]) if axis >= 0 else (*x.sizes[: place + 1], 1, *x.sizes[place + 1 :]),
+        "stack": (*x.sizes[:place], 2, *x.sizes[place:])
+        if axis >= 0
+        else (*x.sizes[: place + 1], 2, *x.sizes[place + 1 :]),
+        "unsqueeze": (*x.sizes[:place], 1, *x.sizes[place:])
+        if axis >= 0
+        else (*x.sizes[: place + 1], 1, *x.sizes[place + 1 :]),
         "transpose": tuple(swapped),
         "flatten": ("?",),
         "pad": (*x.sizes[:-1], "?"),
@@ -466,17 +470,12 @@ def programs(seed: int, first: int, count: int) -> list[Case]:
     return [program(seed, index) for index in range(first, first + count)]
 
 
-def examine(cases: Sequence[Case]) -> Iterator[Found]:
-    """What becomes of programs."""
-    yield from walk(cases)
-
-
 def main() -> int:
     parsed = parser(__doc__, "python -m census.programs", count=200, seed=0, first=0, at_once=32, show=False)
     options = parsed.parse_args()
     counts: Counter[str] = Counter()
     for first in range(options.first, options.first + options.count, options.at_once):
-        for found in examine(programs(options.seed, first, options.at_once)):
+        for found in walk(programs(options.seed, first, options.at_once)):
             counts[found.outcome] += 1
             if found.outcome in FAULTS or (options.show and found.outcome in (REFUSED, NOT_OURS)):
                 print(f"{found.outcome}: {found.case.name}: {found.reason}", flush=True)

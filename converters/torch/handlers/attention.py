@@ -33,7 +33,9 @@ def attention(node: Node, emit: TorchEmitter) -> Tensor:
     else:
         none = emit.like(-math.inf, scores)
         is_bool = mask.dtype == TensorProto.BOOL
-        scores = emit.op("Where", mask, scores, none) if is_bool else emit.op("Add", scores, emit.cast(mask, none.dtype))
+        scores = (
+            emit.op("Where", mask, scores, none) if is_bool else emit.op("Add", scores, emit.cast(mask, none.dtype))
+        )
         # A row that may look at no key has no largest score, for which a softmax is NaN.
         seen = emit.op("Not", emit.op("Equal", emit.op("ReduceMax", scores, emit.constant([-1]), keepdims=1), none))
         weights = emit.op("Where", seen, emit.op("Softmax", scores, axis=-1), emit.like(0, scores))
