@@ -386,12 +386,8 @@ def _joined(p: Program) -> tuple[str, Compute, tuple[str | int, ...]]:
     swapped = list(x.sizes)
     swapped[place], swapped[-1] = swapped[-1], swapped[place]
     sizes: dict[str, tuple[str | int, ...]] = {
-        "stack": (*x.sizes[:place], 2, *x.sizes[place:])
-        if axis >= 0
-        else (*x.sizes[: place + 1], 2, *x.sizes[place + 1 :]),
-        "unsqueeze": (*x.sizes[:place], 1, *x.sizes[place:])
-        if axis >= 0
-        else (*x.sizes[: place + 1], 1, *x.sizes[place + 1 :]),
+        "stack": (*x.sizes[:new], 2, *x.sizes[new:]),
+        "unsqueeze": (*x.sizes[:new], 1, *x.sizes[new:]),
         "transpose": tuple(swapped),
         "flatten": ("?",),
         "pad": (*x.sizes[:-1], "?"),

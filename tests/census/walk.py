@@ -218,7 +218,7 @@ def _batches(case: Case, names: Sequence[str], example: Example) -> Iterator[Bat
 
 
 def _special(array: Array, kind: Callable[[Any], Sequence[float]], rng: np.random.Generator) -> Array:
-    """An array of floats of which a third are special; others stay, as ids must, and what is in order, as bounds must."""
+    """An array of floats of which a third are special; others stay, as ids must, and so do orders, as of bounds."""
     if array.dtype.kind in "biu":
         return array
     ends = np.array(kind(ml_dtypes.finfo(array.dtype))).astype(array.dtype)

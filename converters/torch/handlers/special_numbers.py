@@ -1,4 +1,4 @@
-"""hypot; heaviside and logcumsumexp, which torch's exporter writes so that NaN becomes 1, or reaches elements before it."""
+"""hypot; heaviside and logcumsumexp, in which NaN of torch's exporter becomes 1, or reaches elements before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cumsum, cumprod, std and var, which torch computes in double precision: their sums are finite where float32's are not.
+"""cumsum, cumprod, std and var, which torch computes in double precision: they are finite where float32's are not.
 
 Sums of float32 in the order of their elements also lose digits, the more the longer they are.
 """
