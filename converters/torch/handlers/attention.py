@@ -77,4 +77,5 @@ def _for_each_head(emit: TorchEmitter, x: Tensor, queries: Tensor) -> Tensor:
     each = emit.op("Unsqueeze", x, emit.constant([axis + 1]))
     sizes = emit.op("Concat", before, emit.count(x, axis), many, rest, axis=0)
     made = emit.op("Expand", each, sizes)
-    return emit.op("Reshape", made, emit.op("Concat", before, emit.count(queries, axis), rest, axis=0), allowzero=1)
+    joined = emit.op("Concat", before, emit.count(queries, axis), rest, axis=0)
+    return emit.op("Reshape", made, joined, allowzero=1, shape=(None,) * x.rank)
