@@ -118,25 +118,21 @@ def lookup_model(folder: Path, count: int, text: bool) -> tuple[Path, list[Array
     return path, inputs, keys
 
 
-def constant_queries(path: Path, batches: list[Array], threads: int) -> list[Any]:
-    """Sessions of the model with text as constants: Python cannot make text of ONNX Runtime's apart from a run."""
-    import onnx
+def text_values(batches: list[Array]) -> list[Any]:
+    """Batches of text as ONNX Runtime holds it, which Python gets from a run only."""
     import onnxruntime as ort
-    from onnx import numpy_helper
+    from onnx import TensorProto, helper, numpy_helper
 
-    import onnx_sparse
-
-    options = session_options(threads)
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # or the lookup would run once
-    sessions = []
-    for number, batch in enumerate(batches):
-        model = onnx.load(path, load_external_data=False)
-        del model.graph.input[:]
-        model.graph.initializer.append(numpy_helper.from_array(batch, "queries"))
-        changed = path.with_name(f"constant_{number}.onnx")
-        changed.write_bytes(model.SerializeToString())
-        sessions.append(onnx_sparse.InferenceSession(changed, options))
-    return sessions
+    names = [f"batch_{number}" for number in range(len(batches))]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", [f"{name}_constant"], [name]) for name in names],
+        "batches",
+        [],
+        [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in names],
+        [numpy_helper.from_array(batch, f"{name}_constant") for name, batch in zip(names, batches, strict=True)],
+    )
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    return list(ort.InferenceSession(model.SerializeToString()).run_with_ort_values(names, {}))
 
 
 def batches_of(keys: Array, size: int, absent: bool) -> list[Array]:
@@ -160,24 +156,16 @@ def contenders(path: Path, inputs: list[Array], keys: Array, batches: list[Array
 
     text = keys.dtype == object
     session = onnx_sparse.InferenceSession(path, session_options(threads))
-    of_values: list[Any] = []
+    values = text_values(batches) if text else list(map(ort.OrtValue.ortvalue_from_numpy, batches))
+    of_values = [{"queries": value} for value in values]
+    yield (
+        "onnx_sparse",
+        in_turn(lambda given: session.run_with_ort_values(["positions"], given), of_values),
+    )
     if text:
-        yield (
-            "onnx_sparse",
-            in_turn(lambda one: one.run(None, {}), constant_queries(path, batches, threads)),
-        )
         yield (
             "with Python's text",
             in_turn(lambda batch: session.run(None, {"queries": batch}), batches),
-        )
-    else:
-        of_values = [{"queries": ort.OrtValue.ortvalue_from_numpy(batch)} for batch in batches]
-        yield (
-            "onnx_sparse",
-            in_turn(
-                lambda given: session.run_with_ort_values(["positions"], given),
-                of_values,
-            ),
         )
     positions = np.arange(len(keys))
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(keys), positions), -1)
@@ -185,16 +173,10 @@ def contenders(path: Path, inputs: list[Array], keys: Array, batches: list[Array
     yield "TensorFlow", in_turn(looked_up, list(map(tf.constant, batches)))
     if not text or len(keys) <= _MOST_OF_TEXT:
         encoder = ort.InferenceSession(onnx_sparse.lower(path).SerializeToString(), session_options(threads))
-        if text:
-            yield (
-                "LabelEncoder with Python's text",
-                in_turn(lambda b: encoder.run(None, {"queries": b}), batches),
-            )
-        else:
-            yield (
-                "LabelEncoder",
-                in_turn(lambda g: encoder.run_with_ort_values(["positions"], g), of_values),
-            )
+        yield (
+            "LabelEncoder",
+            in_turn(lambda g: encoder.run_with_ort_values(["positions"], g), of_values),
+        )
         frame = pd.Index(keys)
         yield "pandas", in_turn(frame.get_indexer, list(map(pd.Index, batches)))
         positions_of = dict(zip(keys.tolist(), range(len(keys)), strict=True))

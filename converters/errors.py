@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_sparse.errors import without_addresses
 from onnx_sparse.installation import install_command
 
 
@@ -123,7 +123,7 @@ class UnsupportedNodes:
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, without addresses; the exception's type if there is no message."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", line)
+    return without_addresses(line)
 
 
 def causes(error: BaseException) -> list[BaseException]:

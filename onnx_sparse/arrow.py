@@ -22,6 +22,7 @@ from onnx_sparse.rows.foreign_rows import columns_of, plain_column, table_of
 from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
+from onnx_sparse.sessions.quiet import quiet_session
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend
 from onnx_sparse.sharding.manifest import is_split
@@ -206,10 +207,7 @@ class Scorer:
             from onnx_sparse.sharding.session import local_session  # with all that routes, which others do not need
 
             return local_session(self._model, self._threads, self._backend)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.log_severity_level = 4  # a failure raises an exception
-        return InferenceSession(self._model, options, backend=self._backend)
+        return quiet_session(self._model, self._threads, self._backend)
 
     def _opened(self) -> tuple[InferenceSession | SplitModel, Features]:
         if self._session is None or self._features is None:

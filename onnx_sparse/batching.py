@@ -97,6 +97,25 @@ def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tu
     return feeds, counts[first]
 
 
+def rows_between(feeds: Mapping[str, Array], known: Features, first: int, end: int) -> dict[str, Array]:
+    """Some rows of the inputs of a run, as inputs of another one: from one row on, and before another."""
+    found: dict[str, Array] = {}
+    for feature in known.values():
+        own, begin, stop = feature.inputs, first, end
+        if feature.kind == "sparse":
+            indices, shape = feeds[own["indices"]], feeds[own["dense_shape"]].copy()
+            is_inside = (indices[:, 0] >= first) & (indices[:, 0] < end)
+            moved, shape[0] = indices[is_inside], end - first
+            moved[:, 0] -= first
+            found |= {own["indices"]: moved, own["values"]: feeds[own["values"]][is_inside], own["dense_shape"]: shape}
+            continue
+        for name in feature.row_splits:
+            splits = feeds[name][begin : stop + 1]
+            found[name], begin, stop = splits - splits[0], int(splits[0]), int(splits[-1])
+        found |= {name: feeds[name][begin:stop] for name in own.values() if name not in feature.row_splits}
+    return found
+
+
 def split(results: Sequence[Array], rows: Sequence[int]) -> list[list[Array]]:
     """The results of each request: views of the results of the run.
 

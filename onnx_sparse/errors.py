@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -40,9 +41,14 @@ def printable(value: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
+def without_addresses(text: str) -> str:
+    """A message of Python or a library without the addresses of its objects, which differ from run to run."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
 def one_line(value: object) -> str:
     """A message as one line."""
-    return printable(" ".join(str(value).split()))
+    return printable(without_addresses(" ".join(str(value).split())))
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -111,6 +111,7 @@ def _input(op: Op, declared: Input) -> str:
         _bool(declared.broadcasts),
         _bool(size),
         str(declared.values.low if size else 0),
+        _bool(declared.sparsely_read),
     ]
     return "{" + ", ".join(fields) + "}"
 

@@ -102,7 +102,8 @@ class Input:
 
     `sentinel` is the value that means "not given" in canonical form; None marks a required input. An input that
     `broadcasts` has a shape that numpy broadcasts to `shape`. `values_under` names attributes and their values under
-    which other `values` are legal.
+    which other `values` are legal. One that is `sparsely_read` may be large, and a run reads few of its elements:
+    native kernels read these at any address, and get an aligned copy of other integers.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Input:
     sentinel: int | tuple[()] | None = None
     broadcasts: bool = False
     values_under: Mapping[tuple[str, str], Values] = field(default_factory=dict)
+    sparsely_read: bool = False
 
     def legal_values(self, attributes: Mapping[str, str]) -> Values:
         """Which values are legal in a node with these attributes."""

@@ -70,6 +70,7 @@ _KEY_OFFSETS = Input(
     "L",
     "Where each key begins in `key_bytes`, and where the last one ends.",
     Values("row_splits", of="M", checked=False),
+    sparsely_read=True,
 )
 _POSITIONS = Output("positions", "int64", "*S", "The position of each query among the keys, or -1.")
 _BUILT = Output("index", "uint8", "B", "The index.", holds_data=True)

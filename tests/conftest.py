@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import onnxruntime
@@ -15,12 +16,23 @@ from listed_skips import UnlistedSkips
 from support.torch_exports import read_torchlib_once
 
 # Every run draws the same inputs. `--hypothesis-profile=few` is for runs that repeat on another build or on other
-# versions what a full run has tested.
+# versions what a full run has tested; `random` draws others each night, and prints how to draw what failed again.
 settings.register_profile(
     "all", max_examples=9, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("few", settings.get_profile("all"), max_examples=3)
+settings.register_profile(
+    "random", settings.get_profile("all"), max_examples=60, derandomize=False, database=None, print_blob=True
+)
 settings.load_profile("all")
+
+# Hypothesis also draws the constants of our modules that are loaded, which differ from worker to worker, with
+# `derandomize` too; it has no setting for that. Where a version keeps them elsewhere, draws differ again, no more.
+with contextlib.suppress(ImportError, AttributeError):
+    from hypothesis.internal.conjecture import providers
+
+    _constants, _none = providers._get_local_constants, providers.Constants()
+    providers._get_local_constants = lambda: _none if settings.default.derandomize else _constants()
 
 # OpenVINO's converter forks its process for each event that it reports to its makers, some 60 for a model: without the
 # module that does so, it is silent.
@@ -47,6 +59,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(UnlistedSkips())
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """A worker of pytest-xdist cannot send surrogates, and ends where a message has one."""
+    return _escaped((yield))
+
+
+def _escaped(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode(errors="backslashreplace").decode()
+    if isinstance(data, dict):
+        return {_escaped(key): _escaped(value) for key, value in data.items()}
+    return type(data)(map(_escaped, data)) if isinstance(data, (list, tuple)) else data
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.baskets import model
 
 import onnx_sparse
-from onnx_sparse.batching import join, run_joined, split
+from onnx_sparse.batching import join, rows_between, run_joined, split
 from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.features import Feature
 
@@ -41,6 +41,16 @@ def test_joined_requests(given_requests):
             assert result.tolist() == expected.tolist()
 
 
+@given(rows, st.integers(0, 4), st.integers(0, 4))
+def test_some_rows_of_a_request(given_rows, first, count):
+    first, end = min(first, len(given_rows)), min(first + count, len(given_rows))
+    for name, expected in request(given_rows[first:end]).items():
+        found = rows_between(request(given_rows), FEATURES, first, end)[name]
+        if name == "items_s":  # whose columns are those of all rows
+            found, expected = found[:1], expected[:1]
+        assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+
+
 def test_nested_rows():
     known = onnx_sparse.rows.model_features.Features(
         [Feature("x", "ragged", {"values": "v", "row_splits": "outer", "row_splits_1": "inner"})],
@@ -51,6 +61,8 @@ def test_nested_rows():
     assert counts == [2, 2]
     for name, expected in known.feeds({"x": [*first, *second]}).items():
         assert feeds[name].tolist() == expected.tolist()
+    for name, expected in known.feeds({"x": second}).items():
+        assert rows_between(feeds, known, 2, 4)[name].tolist() == expected.tolist()
 
 
 def test_nested_rows_that_do_not_fit():

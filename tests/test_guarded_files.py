@@ -114,8 +114,12 @@ def test_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         require_harmless_archive(tmp_path / "bomb")
 
 
-@pytest.mark.parametrize("name", ["m.onnx", "m.textproto", "m.xml", "m.json", "m.air", "m.pb", "m.h5", "m.keras"])
+@pytest.mark.parametrize(
+    "name", ["m.onnx", "m.textproto", "m.xml", "m.json", "m.air", "m.pb", "m.h5", "m.keras", "m.pt2"]
+)
 def test_models_that_are_pipes(name: str, tmp_path: Path) -> None:
+    if name == "m.pt2":
+        pytest.importorskip("torch")
     os.mkfifo(tmp_path / name)
     with pytest.raises((ConversionError, OSError), match="not a regular file"):
         convert(tmp_path / name)

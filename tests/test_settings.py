@@ -51,7 +51,7 @@ def options(command: str) -> dict[str, argparse.Action]:
 def test_neither_lacks_what_the_other_has(command: str) -> None:
     function, _ = COMMANDS[command]
     if command == "tables":  # `update NAME=FILE`, which reads better than an option
-        assert options(command).keys() - ONLY_SHELL == {"model", "action", "operands", "output", "check"}
+        assert options(command).keys() - ONLY_SHELL == {"model", "action", "operands", "absent", "output", "check"}
         return
     assert inspect.signature(function).parameters.keys() - ONLY_PYTHON == options(command).keys() - ONLY_SHELL
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from support.live_models import FORMS, array_of, keys_of, live_model
+from torture.mutations import mutated_bytes, mutated_json
 
 import onnx_sparse
 from onnx_sparse.cli.demo import load_recorded
@@ -226,6 +230,53 @@ def test_rows_of_keys(tmp_path: Path) -> None:
     for exact, split in splits(tmp_path / "m.onnx"):
         assert [table.name for table in split.manifest.tables] == ["table"]
         require_same(expected, split.run(None, feeds), exact=exact)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_with_updates(form: str, tmp_path: Path) -> None:
+    """Rows that updates have added are split with the others; where they are stays whole."""
+    path, known = tmp_path / "m.onnx", ROWS - 3
+    keys = list(range(ROWS)) if form.startswith("rows") else keys_of(form, ROWS, random.Random(0))
+    rows = np.random.default_rng(1).standard_normal((ROWS, 3)).astype(np.float32)
+    onnx.save(live_model(form, "first", keys[:known], rows[:known]), path)
+    changed, column = slice(known - 2, None), "row" if form.startswith("rows") else "key"
+    held = array_of(form, [k.encode() for k in keys] if form == "strings" else keys)
+    onnx_sparse.tables(path, update={"table": {column: held[changed], "values": -rows[changed]}})
+    feeds = {"queries": array_of(form, keys)}
+    expected = onnx_sparse.InferenceSession(path).run(None, feeds)
+    for exact, split in splits(path):
+        assert [table.name for table in split.manifest.tables] == ["table"]
+        require_same(expected, split.run(None, feeds), exact=exact)
+
+
+@pytest.mark.parametrize("change", ["replace", "update", "compact"])
+@pytest.mark.parametrize("part", ["", "model.onnx", "merge.onnx", "shard-1/shard.onnx"])
+def test_parts_are_not_changed(part: str, change: str, tmp_path: Path) -> None:
+    made, feeds = recommender()
+    onnx.save(made, tmp_path / "m.onnx")
+    onnx_sparse.shard(tmp_path / "m.onnx", tmp_path / "split", shards=2, at_least=1)
+    path, columns = tmp_path / "split" / part, {"row": np.array([0]), "values": np.zeros((1, WIDTH), np.float32)}
+    asked = {"replace": {"table": np.zeros((ROWS, WIDTH))}, "update": {"table": columns}, "compact": True}
+    with pytest.raises(ValueError, match=f"{path} is of the model that is split in .*split, .* split it again"):
+        onnx_sparse.tables(path, **{change: asked[change]})
+    local_session(tmp_path / "split").run(None, feeds)
+
+
+def test_a_manifest_that_was_changed_is_refused(tmp_path: Path) -> None:
+    """What it says decides which rows are read: it is as it was written, or damaged."""
+    onnx.save(recommender()[0], tmp_path / "m.onnx")
+    made = onnx_sparse.shard(tmp_path / "m.onnx", tmp_path / "split", shards=2, at_least=1)
+    path = tmp_path / "split" / MANIFEST
+    text = path.read_text()
+    for seed in range(300):
+        source = random.Random(seed)
+        changed = mutated_json(text, source).encode() if seed % 2 else mutated_bytes(text.encode(), source)
+        path.write_bytes(changed)
+        with contextlib.suppress(CommandError):
+            assert read_manifest(tmp_path / "split").text() == made.manifest.text(), changed
+    path.write_text("[" * 100_000)
+    with pytest.raises(CommandError, match="is damaged"):
+        read_manifest(tmp_path / "split")
 
 
 @pytest.mark.parametrize("part", ["shard-1/shard.onnx", "shard-1/rows.data", "merge.onnx", "ids.onnx"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.bits import float_of_bits
 
 _INT8_MIN, _INT8_MAX = -128.0, 127.0
 #: Divides a row of zeros, whose scale is 0: the result is then 0, not NaN.
@@ -77,44 +77,9 @@ def integer_matmul(emit: AscendEmitter, left: Tensor, right: Tensor) -> Tensor:
 
 
 def dequantization_scale(emit: AscendEmitter, scale: Tensor) -> Tensor:
-    """A scale as float32; int64 and uint64 hold the bits of a float32 in their lower half.
-
-    Standard ONNX of this opset has no bit cast, so the bits are taken apart by division.
-    """
+    """A scale as float32; int64 and uint64 hold the bits of a float32 in their lower half."""
     if scale.dtype == TensorProto.FLOAT:
         return scale
     if scale.dtype not in (TensorProto.INT64, TensorProto.UINT64):
         raise Unsupported(f"the scale is {scale}; float32, or its bits in int64, expected")
-    bits = emit.op("Mod", emit.cast(scale, TensorProto.INT64), emit.constant(2**32), shape=scale.shape)
-    exponent = emit.op("Mod", emit.op("Div", bits, emit.constant(2**23)), emit.constant(256))
-    fraction = emit.cast(emit.op("Mod", bits, emit.constant(2**23)), TensorProto.FLOAT)
-    exponents = np.maximum(np.arange(255), 1) - 127
-    powers = np.append(np.ldexp(np.float32(1), exponents), np.float32(np.inf)).astype(np.float32)
-    power = emit.op("Gather", emit.constant(powers), exponent, shape=scale.shape, axis=0)
-    # Numbers below the smallest normal one have no leading 1.
-    leading = emit.cast(emit.op("Greater", exponent, emit.constant(0)), TensorProto.FLOAT)
-    significand = emit.op("Add", leading, emit.op("Mul", fraction, emit.constant(2.0**-23, TensorProto.FLOAT)))
-    magnitude = emit.op("Mul", significand, power)
-    is_negative = emit.op("GreaterOrEqual", bits, emit.constant(2**31))
-    return emit.op("Where", is_negative, emit.op("Neg", magnitude), magnitude)
-
-
-def float_bits(emit: AscendEmitter, x: Tensor) -> Tensor:
-    """The bits of a float32 as int64, from 0 to 2^32 - 1, of NaN those of the quiet one; see `dequantization_scale`."""
-    powers = np.ldexp(np.float32(1), np.arange(-126, 128)).astype(np.float32)
-    size, zero = emit.op("Abs", x), emit.constant(0)
-    limits = emit.constant(np.append(powers, np.float32(np.inf)))
-    reached = emit.op("LessOrEqual", limits, emit.op("Unsqueeze", size, emit.constant([-1])))
-    exponent = emit.reduce("ReduceSum", emit.cast(reached, TensorProto.INT64), [-1], keepdims=False)
-    # By a power of two, the division is exact. Numbers below the smallest normal one have no leading 1.
-    units = np.concatenate([powers[:1], powers, [1]]).astype(np.float32)
-    significand = emit.op("Div", size, emit.op("Gather", emit.constant(units), exponent, axis=0))
-    leading = emit.cast(emit.op("Greater", exponent, zero), TensorProto.FLOAT)
-    part = emit.op("Mul", emit.op("Sub", significand, leading), emit.constant(2.0**23, TensorProto.FLOAT))
-    is_finite = emit.op("Less", size, emit.constant(np.inf, TensorProto.FLOAT))
-    fraction = emit.cast(emit.op("Where", is_finite, part, emit.constant(0.0, TensorProto.FLOAT)), TensorProto.INT64)
-    magnitude = emit.op("Add", emit.op("Mul", exponent, emit.constant(2**23)), fraction)
-    signed = emit.op("Where", emit.op("Equal", size, emit.like(0, x)), emit.op("Reciprocal", x), x)  # zeros have signs
-    is_negative = emit.op("Less", signed, emit.like(0, x))
-    bits = emit.op("Add", magnitude, emit.op("Where", is_negative, emit.constant(2**31), zero))
-    return emit.op("Where", emit.op("IsNaN", x), emit.constant(0x7FC00000), bits)
+    return float_of_bits(emit, scale)

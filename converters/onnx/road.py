@@ -151,14 +151,9 @@ class _Onnx(Road[Options, OnnxModel]):
         return reference(loaded.model, model)
 
     def timed(self, path: str, options: Options, threads: int, names: Sequence[str]) -> tuple[list[str], Run]:
-        import onnxruntime
+        from onnx_sparse.sessions.quiet import quiet_session
 
-        from onnx_sparse.sessions.runtime import InferenceSession
-
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = threads
-        settings.log_severity_level = 4  # a failure raises an exception and is reported once
-        session = InferenceSession(path, settings)
+        session = quiet_session(path, threads)
         return [value.name for value in session.get_inputs()], lambda feeds: session.run(None, dict(feeds))
 
 

@@ -8,14 +8,13 @@ from onnx import NodeProto, TensorProto
 from onnx_sparse.converters.kernels.forms import is_refused
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
-from onnx_sparse.converters.onnxruntime.nan_branches import replace_if_nan
+from onnx_sparse.converters.onnxruntime.nan_branches import may_have_nan, replace_if_nan
 from onnx_sparse.converters.onnxruntime.node_forms import form_of
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.windows import least_sizes
-from onnx_sparse.converters.writing.graph_emitter import GraphEmitter
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attributes
-from onnx_sparse.schemas.declaration import FLOATS
 
 
 class PoolOfNaN(Guard):
@@ -36,16 +35,16 @@ class PoolOfNaN(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """Floats, where there is a kernel."""
+        """Floats that may be NaN, where there is a kernel."""
         form = form_of(graph, node)
-        return graph.dtype(node.input[0]) in FLOATS and (form is None or not is_refused(form))
+        return may_have_nan(graph, node.input[0]) and (form is None or not is_refused(form))
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Choose by marks where there is a NaN."""
         data = graph.tensor(node.input[0])
         dtypes = [data.dtype, TensorProto.INT64][: len(node.output)]
 
-        def by_marks(body: GraphEmitter) -> list[Tensor]:
+        def by_marks(body: Emitter) -> list[Tensor]:
             marks = body.cast(body.op("IsNaN", data), data.dtype)
             pooled, pooled_marks = (body.node(node.op_type, [x], dtypes, **attributes(node)) for x in (data, marks))
             has_nan = body.op("Greater", pooled_marks[0], body.like(0, data))

@@ -9,12 +9,11 @@ from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
-from onnx_sparse.converters.onnxruntime.nan_branches import replace_if_nan
+from onnx_sparse.converters.onnxruntime.nan_branches import may_have_nan, replace_if_nan
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attribute
-from onnx_sparse.schemas.declaration import FLOATS
 
 _NAN = np.nan
 _INT64 = TensorProto.INT64
@@ -31,8 +30,8 @@ class _NaNAmongValues(Guard):
     is_one: ClassVar[bool]
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """Floats."""
-        return graph.dtype(node.input[0]) in FLOATS
+        """Floats that may be NaN."""
+        return may_have_nan(graph, node.input[0])
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Choose pairs where there is a NaN."""

@@ -46,7 +46,7 @@ def _needs(op_type: str, domain: str, opset: int) -> _Needs | None:
         return _Needs(required, len(required), len(op.inputs), len(op.outputs), needed, types)
     try:
         schema = defs.get_schema(op_type, domain=domain) if domain else defs.get_schema(op_type, opset)
-    except defs.SchemaError:
+    except (defs.SchemaError, TypeError):  # of a version of 64 bits, or a name that is not UTF-8
         return None
     types = {name: declared.type for name, declared in schema.attributes.items()}
     needed = frozenset(name for name, declared in schema.attributes.items() if declared.required)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 Run = Callable[[Mapping[str, "Array"]], object]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoOptions:
-    """The options of a road that has none."""
 
 
 Options = TypeVar("Options")

@@ -97,17 +97,9 @@ class FunctionOfModelSource(SavedModelSource):
         ConversionError: It cannot be read, or has no such function, input or output.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        meta_graph: Any,
-        *,
-        function: str,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, path: Path, meta_graph: Any, *, function: str, **chosen: Sequence[str] | None) -> None:
         signature, self._trace = add_signature(meta_graph, function, path)
-        super().__init__(path, meta_graph, signature=signature, inputs=inputs, outputs=outputs)
+        super().__init__(path, meta_graph, signature=signature, **chosen)
 
     def _chosen(self, loaded: Any) -> Any:
         function = loaded

@@ -16,7 +16,10 @@ from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
 
 #: The operators that look up keys in a table, whose attributes say the table's types.
-_LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2"})
+_TYPES = {
+    **dict.fromkeys(("LookupTableFind", "LookupTableFindV2"), ("Tin", "Tout")),
+    "LookupTableExportV2": ("Tkeys", "Tvalues"),
+}
 
 
 def model_of(concrete: Any, name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Model:
@@ -81,19 +84,21 @@ def _hold_resource(
             held_keys, held_values = tf.raw_ops.LookupTableExportV2(table_handle=handle, Tkeys=keys, Tvalues=contents)
         except (tf.errors.OpError, ValueError, TypeError):  # it has other types, or is no table
             continue
-        tables[node.name] = np.asarray(held_keys), np.asarray(held_values)
+        if len(held_keys) == int(tf.raw_ops.LookupTableSizeV2(table_handle=handle)):  # a dense one exports its buckets
+            tables[node.name] = np.asarray(held_keys), np.asarray(held_values)
         _become(node, "HashTableV2", key_dtype=keys, value_dtype=contents)
         return
     _become(node, "HashTableV2")  # of unknown contents, or something else, which whatever reads it refuses
 
 
 def _table_types(graph_def: Any) -> Iterator[tuple[int, int]]:
-    """The types of keys and values with which tables are looked up."""
+    """The types of keys and values with which tables are read."""
     found: dict[tuple[int, int], None] = {}
     for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
         for node in nodes:
-            if node.op in _LOOKUPS:
-                found[node.attr["Tin"].type, node.attr["Tout"].type] = None
+            if node.op in _TYPES:
+                key, value = _TYPES[node.op]
+                found[node.attr[key].type, node.attr[value].type] = None
     yield from found
 
 

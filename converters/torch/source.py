@@ -6,7 +6,6 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
-from onnx_sparse.files.guarded_files import open_file
+from onnx_sparse.files.guarded_files import open_file, require_harmless_archive
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,15 @@ def load(source: Any) -> Source:
         return source
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        _require_whole(path)
         try:
+            _require_whole(path)
             with quietly():
                 program = torch.export.load(path)
+                return Source(program, program.module(), path.name)
+        except ConversionError:
+            raise
         except Exception as error:  # whatever torch raises for a file that is not one
             raise ConversionError(f"{path} cannot be read as an ExportedProgram: {first_line(error)}") from error
-        return Source(program, program.module(), path.name)
     if isinstance(source, torch.export.ExportedProgram):
         _refuse_guesses(source)
         return Source(source, source.module(), "the program")
@@ -134,8 +135,10 @@ def _require_whole(path: Path) -> None:
 
     Raises:
         ConversionError: A member is damaged.
+        OSError: The file is not read, or would fill the memory.
     """
-    with suppress(OSError), open_file(path) as file:
+    require_harmless_archive(path)
+    with open_file(path) as file:
         if zipfile.is_zipfile(file):
             try:
                 damaged = zipfile.ZipFile(file).testzip()

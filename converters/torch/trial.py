@@ -27,7 +27,7 @@ from onnx_sparse.models.graphs import all_nodes
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import FLOATS, element_type
-from onnx_sparse.sessions.runtime import InferenceSession, session_options
+from onnx_sparse.sessions.quiet import quiet_session
 
 #: How many sizes are tried; a program that has more depends on them alike.
 _MOST_SIZES = 8
@@ -60,9 +60,7 @@ def require_run(source: Source, model: ModelProto, made_for: Mapping[str, str]) 
         return
 
     def make() -> Callable[[Mapping[str, Array] | None], list[Array]]:
-        options = session_options()
-        options.log_severity_level = 4  # what fails is in the error
-        session = InferenceSession(model, options)
+        session = quiet_session(model)
         return lambda feeds: [] if feeds is None else session.run(None, dict(feeds))
 
     with Isolated(make) as run:

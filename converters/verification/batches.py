@@ -104,6 +104,12 @@ class Attempt:
         return self.refusal is None and self.batch.has_rows and any(value.size for value in self.outputs)
 
 
+def lacks(attempts: Sequence[Attempt]) -> bool:
+    """Whether batches that have rows are refused, or nothing at all can be compared."""
+    with_rows = [entry for entry in attempts if entry.batch.has_rows]
+    return any(entry.refusal is not None for entry in with_rows) or not any(entry.is_compared for entry in with_rows)
+
+
 class Attempts:
     """Finds batches that a source takes.
 
@@ -137,15 +143,15 @@ class Attempts:
         kinds = [(self._seed + k, KINDS[k % len(KINDS)]) for k in range(count)]
         attempts = [self._attempt(kind, seed, self._layout) for seed, kind in kinds]
         is_short = any(map(self._is_short, (entry.batch for entry in attempts if entry.batch.has_rows)))
-        if is_short or self._lacks(attempts):
+        if is_short or lacks(attempts):
             ways = (self._in_ranges(), self._longer(), self._solved(self._layout), self._solved_when_longer())
             for layout in ways:
                 found = next(layout, None)
                 if found is not None:
                     tried = [self._attempt(kind, seed, found) for seed, kind in kinds]
-                    if _compared(tried) > _compared(attempts) - is_short:
+                    if compared_batches(tried) > compared_batches(attempts) - is_short:
                         attempts, self._layout = tried, found
-                    if not self._lacks(attempts):
+                    if not lacks(attempts):
                         break
         if count < len(KINDS):
             return attempts
@@ -200,13 +206,6 @@ class Attempts:
         least = max(self._sampler.values_of.constraints.least_sizes, default=0)
         sizes = batch.sizes or {}
         return any(size < least for axis, size in sizes.items() if axis != ROWS and not self._sampler.is_of_rows(axis))
-
-    def _lacks(self, attempts: Sequence[Attempt]) -> bool:
-        """Whether batches that have rows are refused, or nothing at all can be compared."""
-        with_rows = [entry for entry in attempts if entry.batch.has_rows]
-        return any(entry.refusal is not None for entry in with_rows) or not any(
-            entry.is_compared for entry in with_rows
-        )
 
     def _longer(self) -> Iterator[Layout]:
         """Layouts in which all open dimensions, first those that are no rows, are long enough for an output."""
@@ -315,7 +314,7 @@ def _odd_batches(sampler: Sampler, seed: int, layout: Layout, *, careful: bool) 
                 yield replace(batch, kind=f"ordinary, {where} of size {size}", sizes=chosen), size < now
 
 
-def _compared(attempts: Sequence[Attempt]) -> int:
+def compared_batches(attempts: Sequence[Attempt]) -> int:
     """The number of batches of which something is compared."""
     return sum(entry.is_compared for entry in attempts)
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, SparseInput
+from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, Sampler, SparseInput
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.features import Feature, features_of
 
 Array = np.ndarray[Any, Any]
+
+#: Deeper ragged tensors are not guessed.
+_MOST_DEPTH = 3
 
 
 def recorded_specs(model: ModelProto) -> CompositeSpecs:
@@ -107,6 +111,34 @@ class RaggedInputs:
             ends = np.searchsorted(rows[order], np.arange(count + 1))
             made[name] = ends.astype(numpy_dtype(self._types[name]))
         return made
+
+
+def ragged_guesses(sampler: Sampler) -> Iterator[CompositeSpecs]:
+    """Which inputs may be the values and the row splits of ragged tensors, where nothing in the model says it.
+
+    Vectors of integers may be the splits of all other inputs, in each order of depth; or each those of one of them.
+    """
+    roles, types = sampler.roles, {name: value.type.tensor_type for name, value in sampler.values.items()}
+    open_ones = [
+        name
+        for name, dtype in types.items()
+        if dtype.shape.dim and sampler.known_size(name, 0) is None and name not in {*roles.coordinates, *roles.shapes}
+    ]
+    vectors = [
+        name
+        for name in open_ones
+        if types[name].elem_type in (TensorProto.INT32, TensorProto.INT64) and len(types[name].shape.dim) == 1
+    ]
+    known = sampler.specs
+    for count in range(1, min(len(vectors), _MOST_DEPTH) + 1):
+        for splits in permutations(vectors, count):
+            values = [name for name in open_ones if name not in splits]
+            if values:
+                found = tuple(RaggedInput(name, splits) for name in values)
+                yield CompositeSpecs(known.sparse, found, known.bags)
+            if 1 < count == len(values):
+                each = tuple(RaggedInput(name, (one,)) for name, one in zip(values, splits, strict=True))
+                yield CompositeSpecs(known.sparse, each, known.bags)
 
 
 def _features(model: ModelProto) -> list[Feature]:

@@ -6,12 +6,12 @@ place. How far an output moves is its noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.converters.verification.comparison import TOLERANCES, is_float, relative_tolerance
 from onnx_sparse.models.graphs import array_of, graphs
@@ -22,16 +22,22 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], Sequence[Array]]
 
-#: How often inputs, and weights, are moved, and the weights of a model that rounds to steps; and how many times as far
-#: as an output then moves it may differ.
+#: How often inputs, and weights, are moved, and the weights of a model that quantizes; and how many times as far as an
+#: output then moves it may differ.
 _MOVES, _WEIGHT_MOVES, _WEIGHT_MOVES_OF_STEPS, _TIMES = 4, 2, 8, 4
 
-#: No more of an output's magnitude is noise: a step, as of a comparison, is none. Those of a model that rounds to
-#: steps, as a quantized one does, are: a number near the middle between two of them may become either.
-_MOST, _MOST_OF_STEPS = 1e-2, 5e-2
+#: No more of an output's magnitude is noise: a step, as of a comparison, is none.
+_MOST = 1e-2
 
-#: Operators that round to steps.
-_ROUNDING = frozenset({"Round", "QuantizeLinear", "DynamicQuantizeLinear"})
+#: The steps of a model that quantizes are, up to this part: a number near the middle between two of them may become
+#: either. An element may differ by the largest step that was seen in its output if, in the root of the mean square,
+#: all elements differ by at most so many times as much as they were seen to move: such steps are rare, faults are not.
+_MOST_OF_STEPS, _TIMES_OF_STEPS = 5e-2, 2
+
+#: Operators that quantize, and those between a Round and the products with a scale before and after it.
+_QUANTIZING = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
+_BETWEEN = frozenset({"Add", "Cast", "Clip", "Max", "Min", "Sub", "Where"})
+_SCALING = frozenset({"Div", "Mul"})
 
 #: The units in the last place of numbers in [1, 2), by the least exact type that a model computes with.
 _UNITS = {"float64": 2.0**-23, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -49,7 +55,7 @@ class RoundingNoise:
         with_other_weights: Returns what runs the model with moved weights; called when it is first needed.
         kept: Numbers at which answers change: inputs that are equal to one are not moved.
         computed: The half-float types that the model computes with.
-        has_steps: Whether the model rounds to steps.
+        has_steps: Whether the model quantizes.
     """
 
     def __init__(
@@ -64,7 +70,7 @@ class RoundingNoise:
     ) -> None:
         self.source, self.model, self._with_other_weights = source, model, with_other_weights
         self.computed = computed
-        self.most = _MOST_OF_STEPS if has_steps else _MOST
+        self.has_steps = has_steps
         self.kept = np.array(sorted({*kept}), np.float64)
 
     def of(
@@ -92,12 +98,16 @@ class RoundingNoise:
         if not is_measured:  # nothing can be moved
             return [self._tenth(value, _largest(value)) for value in want]
         floors = []
-        for value, magnitude, source, model in zip(want, magnitudes, of_source, of_model, strict=True):
+        for k, (value, magnitude, source, model) in enumerate(zip(want, magnitudes, of_source, of_model, strict=True)):
             absolute = self._tenth(value, max(1.0, largest, float(np.max(magnitude, initial=0))))
-            part = np.broadcast_to(self.most * magnitude if is_float(value) else 0.0, value.shape)
+            part = np.broadcast_to(_MOST * magnitude if is_float(value) else 0.0, value.shape)
             # A wrong model may move as it likes, its source may not.
             limits = (source, np.maximum(part, absolute)), (model, np.where(part > 0, part, absolute))
-            floors.append(np.maximum(*(_limited(spread, most) for spread, most in limits)))
+            floor = np.maximum(*(_limited(spread, most) for spread, most in limits))
+            if self.has_steps and is_float(value):
+                steps = np.minimum(np.maximum(source, model), _MOST_OF_STEPS * magnitude)
+                floor = np.maximum(floor, _step(value, got[k], steps))
+            floors.append(floor)
         return floors
 
     def _tenth(self, want: Array, of: float) -> Array:
@@ -132,8 +142,19 @@ class RoundingNoise:
 
 def _limited(spread: Array, most: Array) -> Array:
     spread = np.minimum(spread, most)
-    typical = np.sqrt(np.mean(np.square(spread))) if spread.size else 0.0
-    return np.asarray(np.minimum(_TIMES * np.maximum(spread, typical), most))
+    return np.asarray(np.minimum(_TIMES * np.maximum(spread, _typical(spread)), most))
+
+
+def _step(want: Array, got: Array, seen: Array) -> float:
+    """The largest step that was seen; 0 if the elements of an output differ by more than rare steps explain."""
+    with np.errstate(invalid="ignore"):
+        apart = np.nan_to_num(np.abs(want.astype(np.float64) - got.astype(np.float64)), posinf=0)
+    is_rare = apart.shape == seen.shape and _typical(apart) <= _TIMES_OF_STEPS * _typical(seen)
+    return float(seen.max(initial=0)) if is_rare else 0.0
+
+
+def _typical(values: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
 
 
 def _largest(value: Array) -> float:
@@ -152,9 +173,36 @@ def moved(value: Array, unit: float, rng: np.random.Generator, kept: Array | Non
     return np.asarray((wide * factor).astype(value.dtype))
 
 
-def rounds_to_steps(model: ModelProto) -> bool:
-    """Whether a model rounds numbers, as a quantized one does."""
-    return any(node.op_type in _ROUNDING for graph in graphs(model.graph) for node in graph.node)
+def quantizes(model: ModelProto) -> bool:
+    """Whether a model rounds numbers to those of fewer bits: by an operator, or between products with a scale."""
+    nodes = [node for graph in graphs(model.graph) for node in graph.node]
+    makers = {name: node for node in nodes for name in node.output}
+    readers: dict[str, list[NodeProto]] = {}
+    for node in nodes:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+
+    def scaled(node: NodeProto, following: Callable[[NodeProto], Iterable[NodeProto]]) -> bool:
+        found, seen = [*following(node)], set[str]()
+        while found:
+            near = found.pop()
+            if near.op_type in _SCALING:
+                return True
+            if near.op_type in _BETWEEN and near.output[0] not in seen:
+                seen.add(near.output[0])
+                found += following(near)
+        return False
+
+    def before(node: NodeProto) -> Iterable[NodeProto]:
+        return (makers[name] for name in node.input if name in makers)
+
+    def after(node: NodeProto) -> Iterable[NodeProto]:
+        return (reader for name in node.output for reader in readers.get(name, ()))
+
+    return any(
+        node.op_type in _QUANTIZING or (node.op_type == "Round" and scaled(node, before) and scaled(node, after))
+        for node in nodes
+    )
 
 
 def with_moved_weights(model: ModelProto, computed: Collection[str] = ()) -> list[ModelProto]:
@@ -165,7 +213,7 @@ def with_moved_weights(model: ModelProto, computed: Collection[str] = ()) -> lis
     unit = max(_UNITS[name] for name in ("float32", *computed))
     found = []
     widened = _widened(model)
-    moves = _WEIGHT_MOVES_OF_STEPS if rounds_to_steps(model) else _WEIGHT_MOVES
+    moves = _WEIGHT_MOVES_OF_STEPS if quantizes(model) else _WEIGHT_MOVES
     for seed in range(moves if whole_size(model) < _MOST_BYTES else 0):
         other = ModelProto()
         other.CopyFrom(model)

@@ -12,15 +12,15 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches
+from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches, compared_batches, lacks
 from onnx_sparse.converters.verification.comparison import Record, half_floats
 from onnx_sparse.converters.verification.input_lines import input_lines as lines_of
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import Isolated
-from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, recorded_specs
+from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, ragged_guesses, recorded_specs
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.reference import Reference
-from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, rounds_to_steps, with_moved_weights
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, quantizes, with_moved_weights
 from onnx_sparse.converters.verification.sample_inputs import KINDS, Batch, Sampler
 from onnx_sparse.converters.verification.settling import settle
 from onnx_sparse.converters.verification.steps import COUNT, Steps, of_outputs
@@ -122,7 +122,16 @@ def verify(
         attempts = Attempts(sampler, attempt, seed, reference.layout)
         if feeds is None:
             settle(sampler, probe, seed)
-            attempted = attempts.some(len(KINDS) if batch_count is None else batch_count)
+            count = len(KINDS) if batch_count is None else batch_count
+            attempted = attempts.some(count)
+            for specs in ragged_guesses(sampler) if lacks(attempted) else ():
+                guess = Sampler(sampler.model, specs)
+                tries = Attempts(guess, attempt, seed, reference.layout)
+                if not tries.of_rows(None).is_compared:
+                    continue
+                if compared_batches(tried := tries.some(count)) > compared_batches(attempted):
+                    sampler, attempted = guess, tried
+                    break
             if input_lines is not None:
                 input_lines.update(lines_of(sampler))
         else:
@@ -152,7 +161,7 @@ def verify(
                 with_other_weights,
                 kept=[number for some in numbers for number in some],
                 computed=computed,
-                has_steps=rounds_to_steps(model),
+                has_steps=quantizes(model),
             ),
         )
     return [reference.explained(record) for record in (of_outputs(records) if steps else records)]

@@ -59,25 +59,15 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def open_model(path: str, threads: int, backend: Backend) -> Any:
-    """A session of a model that uses so many threads."""
-    import onnxruntime
-
-    from onnx_sparse.sessions.runtime import InferenceSession
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4  # a failure raises an exception and is reported once
-    return InferenceSession(path, options, backend=backend)
-
-
 def measure(task: Task, progress: Progress = lambda stage: None) -> Seconds:
     """Run a task in this process.
 
     Raises:
         ConversionError: The model or its source does not load, or refuses a batch.
     """
-    session = _attempt(f"{task.model} does not load", lambda: open_model(task.model, task.threads, task.backend))
+    from onnx_sparse.sessions.quiet import quiet_session
+
+    session = _attempt(f"{task.model} does not load", lambda: quiet_session(task.model, task.threads, task.backend))
     names = [value.name for value in session.get_inputs()]
     runs: dict[str, Callable[[dict[str, Array]], object]] = {MODEL: lambda feeds: session.run(None, feeds)}
     inputs: dict[str, Callable[[Mapping[str, Array]], dict[str, Array]]] = {MODEL: lambda feeds: _chosen(feeds, names)}

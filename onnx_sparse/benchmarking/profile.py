@@ -49,13 +49,10 @@ def profile(
     Returns:
         The times by operator, the longest first, and the seconds of each node in a run by its name.
     """
-    import onnxruntime
-
+    from onnx_sparse.sessions.quiet import quiet_options
     from onnx_sparse.sessions.runtime import InferenceSession
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
+    options = quiet_options(threads)
     options.enable_profiling = True
     with tempfile.TemporaryDirectory(prefix="onnx-sparse-profile-") as folder:
         options.profile_file_prefix = os.path.join(folder, "profile")

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
 from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.errors import FAILED, printable
-
-if TYPE_CHECKING:
-    pass
 
 NAME = "check"
 SUMMARY = "find what is wrong with a model before it runs"

@@ -5,16 +5,12 @@ subgraphs and model-local functions), and the backends that can run them, with r
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
 from onnx_sparse.commands.description import Description
 from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.errors import printable
-
-if TYPE_CHECKING:
-    pass
 
 NAME = "inspect"
 SUMMARY = "show our operators in a model, and the backends that can run them"

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+
+from onnx_sparse.commands.embedding_tables import Table, tables_of
+from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.files.guarded_files import open_file
+from onnx_sparse.files.new_file import check_writable, state_of
+from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
+from onnx_sparse.models.graphs import array_of, names_of
+from onnx_sparse.models.live_tables import (
+    NO_ROW,
+    OPSET,
+    LiveTable,
+    constants_of,
+    has_shared_keys,
+    insert_nodes,
+    integer_of,
+    looked_up_table,
+    node_label,
+    place_name,
+    rows_after_keys,
+)
+from onnx_sparse.models.load_and_save import load_model, save_model
+from onnx_sparse.models.model_files import WRITTEN_SUFFIXES
+from onnx_sparse.models.opsets import default_opset
+from onnx_sparse.models.references import holding_arrays, tensor_of
+from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
+from onnx_sparse.schemas.declaration import numpy_dtype
 
-if TYPE_CHECKING:
-    import numpy as np
-    from onnx import GraphProto, ModelProto, NodeProto
-
-    Array = np.ndarray[Any, Any]
-
+Array = np.ndarray[Any, Any]
 #: The files of a folder of HugeCTR's Hierarchical Parameter Server, which SparseOperationKit writes, too.
 _KEYS, _ROWS = "key", "emb_vector"
 #: The names of the arrays or columns of other files, as in the deltas of `update`.
@@ -35,8 +58,6 @@ def read_keyed(path: Path) -> tuple[Array, Array]:
     Raises:
         CommandError: It has none, or not as many of both.
     """
-    import numpy as np
-
     from onnx_sparse.files.key_files import read_keys, read_rows
 
     try:
@@ -64,41 +85,42 @@ def _of_archive(path: Path) -> dict[str, Array]:
 
 
 def _of_parquet(path: Path) -> dict[str, Array]:
-    import numpy as np
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=None)
-    found: dict[str, Array] = {}
-    for name in table.column_names:
-        column = table[name].combine_chunks()
-        if name == "values":
-            width = len(column[0]) if len(column) else 0
-            flat = np.asarray(column.flatten())
-            if len(flat) != width * len(column):
-                raise CommandError(f"{path}: the rows have different numbers of values")
-            found[name] = flat.reshape(len(column), width)
-        else:
-            found[name] = np.asarray(column)
+    with open_file(path) as file:
+        try:
+            table = pq.read_table(file)
+            found: dict[str, Array] = {}
+            for name in table.column_names:
+                column = table[name].combine_chunks()
+                if name == "values" and hasattr(column, "flatten") and not column.null_count:
+                    width, flat = len(column[0]) if len(column) else 0, column.flatten()
+                    if flat.null_count or (np.asarray(pc.list_value_length(column)) != width).any():
+                        raise CommandError(f"{path}: the rows have different numbers of values, or lack one")
+                    found[name] = np.asarray(flat).reshape(len(column), width)
+                else:
+                    found[name] = np.asarray(column)
+        except CommandError:
+            raise
+        except Exception as error:  # Arrow raises whatever its parsers raise
+            raise CommandError(f"{path} cannot be read: {error}") from error
     return found
 
 
-def replace_by_keys(source: Path, path: Path, given: Mapping[str, Path]) -> None:
+def replace_by_keys(source: Path, path: Path, given: Mapping[str, Path], absent: int | str | None = None) -> None:
     """Write a model in which tables have other rows, which are found by keys.
 
     Args:
         source: The model.
         path: What to write, which may be the model itself.
         given: The files or folders of keys and rows, by the tables that they replace.
+        absent: What keys give that a table does not have, which was read by row numbers: zeros, an error, or the row
+            of a key. A table that has keys already says it itself.
 
     Raises:
         CommandError: A file cannot be read, or is none for its table.
     """
-    from onnx_sparse.commands.embedding_tables import tables_of
-    from onnx_sparse.files.new_file import check_writable, state_of
-    from onnx_sparse.models.load_and_save import load_model, save_model
-    from onnx_sparse.models.model_files import WRITTEN_SUFFIXES
-    from onnx_sparse.models.references import holding_arrays
-
     in_place = path.exists() and path.samefile(source)
     state = state_of(source)
     load_model(source)  # first its faults, then those of the paths
@@ -106,121 +128,170 @@ def replace_by_keys(source: Path, path: Path, given: Mapping[str, Path]) -> None
     with holding_arrays():
         is_external = any(tensor.external_data for tensor in load_model(source).graph.initializer)
         model = load_model(source, external_data=True)
-        tables = [table.tensor.name for table in tables_of(model)]
+        tables = {table.tensor.name: table for table in tables_of(model)}
         for name, file in given.items():
             if name not in tables:
                 there = ", ".join(map(printable, tables)) or "none"
                 raise CommandError(f"{source} has no table {printable(name)}; its tables are {there}")
-            _put(model, name, file)
+            _put(model, tables[name], file, absent)
         save_model(model, path, external=is_external or None, made_from=state if in_place else None)
 
 
-def _put(model: ModelProto, name: str, source: Path) -> None:
-    """Let a table of a model have other rows, which are found by keys, in place. Absent keys give a row of zeros.
+def _put(model: ModelProto, table: Table, source: Path, absent: int | str | None) -> None:
+    """Let a table of a model have other rows, which are found by keys, in place.
 
     Raises:
-        CommandError: The rows are none for the table, a key is there twice, or something else than lookups of integers
-            reads the table.
+        CommandError: The rows are none for the table, a key is there twice or is none of the ids' type, or something
+            else than lookups reads the table.
     """
-    import numpy as np
-
-    from onnx_sparse.keyed_tables import key_index
-    from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
-    from onnx_sparse.models.references import tensor_of
-    from onnx_sparse.schemas.declaration import numpy_dtype
-    from onnx_sparse.schemas.validation import KernelError
-
-    keys, rows = read_keyed(source)
-    tensor = next(t for t in model.graph.initializer if t.name == name)
+    given, rows = read_keyed(source)
+    tensor, name = table.tensor, str(table.tensor.name)
     dtype = numpy_dtype(tensor.data_type)
+    if table.bits:
+        raise CommandError(f"table {printable(name)} is quantized: replace it in the model before, and quantize that")
     if len(tensor.dims) != 2 or tensor.dims[1] != rows.shape[1] or dtype != rows.dtype:
         raise CommandError(
             f"{source}: rows are {rows.dtype}[n, {rows.shape[1]}], and the table {printable(name)} is "
             f"{dtype}{list(tensor.dims)}"
         )
-    lookups = list(_lookups(model, name))
+    live = looked_up_table(model, [tensor])
+    before, after = rows[:0], rows[:0]
     try:
-        index = key_index(keys)
-    except KernelError as error:
+        if live.finds:
+            if absent is not None:
+                raise CommandError(
+                    f"table {printable(name)} has keys already: absent ones give what they gave; omit --absent"
+                )
+            keys, old = _keys_as_before(model, live, given), array_of(tensor)
+            before = old[: live.shift]
+            after = old[rows_after_keys(model, live, len(keys))]
+            arrays = _put_keys(model, live, keys)
+        else:
+            keys = Keys.of(given if given.dtype in (np.int64, np.uint64, object) else given.astype(np.int64))
+            if absent != "error":
+                row = 0 if absent in (None, "zeros") else rows[_position(keys, int(absent), "--absent")]
+                before = np.full((1, rows.shape[1]), row, dtype)
+            arrays = _find_ids(model, live, keys, len(before))
+    except CommandError as error:
         raise CommandError(f"{source}: {error}") from None
-    table = empty_array((len(rows) + 1, rows.shape[1]), dtype)
-    table[0] = 0
+    new = empty_array((len(before) + len(rows) + len(after), rows.shape[1]), dtype)
+    new[: len(before)] = before
     for some in row_ranges(rows):
-        table[some.start + 1 : some.stop + 1] = rows[some]
-    for graph, node, place in lookups:
-        _find(model, graph, node, place, name, keys.dtype)
-    held = {name: table, f"{name}.keys": keys, f"{name}.index": index}
-    kept = [t for t in model.graph.initializer if t.name not in held]
+        new[some.start + len(before) : some.stop + len(before)] = rows[some]
+    new[len(new) - len(after) :] = after
+    arrays[name] = new
+    kept = [t for t in model.graph.initializer if t.name not in arrays]
     del model.graph.initializer[:]
     model.graph.initializer.extend(kept)
-    model.graph.initializer.extend(tensor_of(np.asanyarray(held[n]), n) for n in (*list(held)[1:], name))
+    model.graph.initializer.extend(tensor_of(np.asanyarray(array), n) for n, array in arrays.items())
 
 
-def _lookups(model: ModelProto, name: str) -> Iterator[tuple[GraphProto, NodeProto, int]]:
-    """The nodes that look rows of a table up, their graphs, and which of their inputs are row numbers.
+def _keys_as_before(model: ModelProto, live: LiveTable, given: Array) -> Keys:
+    """Keys of the type of those that a table has."""
+    if (live.finder == "FindStrings") != (given.dtype.kind == "O"):
+        kinds = ("text", "integers") if given.dtype.kind == "O" else ("integers", "text")
+        raise CommandError(f"keys are {kinds[0]}, and the table has keys that are {kinds[1]}")
+    if given.dtype.kind == "O":
+        return Keys.of(given)
+    held = next(tensor for tensor in model.graph.initializer if tensor.name == live.keys[0])
+    limits = np.iinfo(numpy_dtype(held.data_type))
+    for key in (int(given.min(initial=0)), int(given.max(initial=0))):
+        if not limits.min <= key <= limits.max:
+            raise CommandError(f"key {key} is not an {limits.dtype}, the type of the table's keys")
+    return Keys.of(given.astype(limits.dtype))
 
-    Raises:
-        CommandError: Something else reads the table.
+
+def _put_keys(model: ModelProto, live: LiveTable, keys: Keys) -> dict[str, Array]:
+    """The tensors of other keys of a table, under new names if other nodes read those that it has."""
+    names = live.keys
+    if has_shared_keys(model, live):
+        fresh = names_of(model).fresh
+        names = [str(fresh(name)) for name in names]
+        for _, node in live.finds:
+            node.input[: len(names)] = names
+    return dict(zip(names, [*keys.arrays, keys.index()], strict=True))
+
+
+def _find_ids(model: ModelProto, live: LiveTable, keys: Keys, shift: int) -> dict[str, Array]:
+    """Let the ids of lookups by row numbers be keys. Returns the tensors of the keys and their index.
+
+    The row of a key is its position and `shift`, 0 or 1. Row 0 is that of absent keys if `shift` is 1; otherwise they
+    get a row that no table has, so that lookups raise an error.
     """
-    from onnx_sparse.models.graphs import attribute, graphs
-    from onnx_sparse.schemas import DOMAIN, OPS
+    if keys.is_text:
+        raise CommandError("keys are text, and the ids of the table are integers")
+    if default_opset(model) < OPSET:
+        raise CommandError(f"the model's opset is {default_opset(model)}; convert it with --opset {OPSET} or more")
+    fresh, constants, (array,) = names_of(model).fresh, constants_of(model), keys.arrays
 
-    for graph in graphs(model.graph):
-        if name in (value.name for value in (*graph.input, *graph.output)):
-            raise CommandError(f"{printable(name)} is an input or an output of the model")
-        for node in graph.node:
-            if name not in node.input:
+    def constant(what: str, value: Array) -> str:
+        name = str(fresh(f"{live.name}.{what}"))
+        model.graph.initializer.append(numpy_helper.from_array(value, name))
+        return name
+
+    held = {str(fresh(f"{live.name}.keys")): array, str(fresh(f"{live.name}.index")): keys.index()}
+    numbers = [constant("one", np.array(1))] if shift else []
+    numbers = numbers or [constant("lowest", np.array(0)), constant("no_row", np.array(NO_ROW))]
+    made: dict[tuple[int, str], str] = {}
+    for lookup in live.lookups:
+        for place in lookup.places:
+            ids, what = lookup.node.input[place], place_name(lookup.node, place)
+            if what == "indices":
+                ids = _without_guard(model, lookup.graph, ids)
+                found = id(lookup.graph), ids
+                if found not in made:
+                    nodes = _nodes_of_rows(
+                        ids, array.dtype, [*held], numbers, lambda part: fresh(f"{live.name}.{part}")
+                    )
+                    insert_nodes(lookup.graph, nodes, before=lookup.node)
+                    made[found] = nodes[-1].output[0]
+                lookup.node.input[place] = made[found]
                 continue
-            declared = [i.name for i in OPS[node.op_type].inputs] if node.domain == DOMAIN else ["emb_table", "indices"]
-            is_lookup = node.domain == DOMAIN or (node.op_type == "Gather" and attribute(node, "axis", 0) == 0)
-            is_table = [n for n, i in zip(declared, node.input, strict=False) if i == name] == ["emb_table"]
-            if not is_lookup or not is_table or "indices" not in declared:
-                raise CommandError(
-                    f"{printable(node.op_type)} {printable(node.name)} does not look up rows of {printable(name)}; "
-                    "a table is replaced by keys where it is only looked up"
-                )
-            yield graph, node, declared.index("indices")
-
-
-def _find(model: ModelProto, graph: GraphProto, lookup: NodeProto, place: int, name: str, dtype: Any) -> None:
-    """Let a lookup take the positions of its ids among the keys, in place; one that does already stays."""
-    from onnx import helper
-
-    from onnx_sparse.models.graphs import names_of
-    from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
-
-    ids = _without_guard(model, graph, lookup.input[place])
-    producers = {output: node for node in graph.node for output in node.output}
-    found = producers.get(ids)
-    while found is not None and found.op_type in ("Add", "CastLike", "Cast"):
-        found = producers.get(found.input[0])
-    if found is not None and found.op_type == "FindKeys" and found.input[0] == f"{name}.keys":
-        return
-    fresh = names_of(model).fresh
-    wide, position, row, given = (fresh(f"{name}.{what}") for what in ("ids", "position", "row", "row_of_type"))
-    one = fresh(f"{name}.one")
-    nodes = [
-        helper.make_node("Constant", [], [one], name=one, value_int=1),
-        helper.make_node("Cast", [ids], [wide], name=wide, to=helper.np_dtype_to_tensor_dtype(dtype)),
-        helper.make_node("FindKeys", [f"{name}.keys", f"{name}.index", wide], [position], name=position, domain=DOMAIN),
-        helper.make_node("Add", [position, one], [row], name=row),
-        helper.make_node("CastLike", [row, ids], [given], name=given),
-    ]
-    lookup.input[place] = given
-    at = next(k for k, node in enumerate(graph.node) if node is lookup)
-    following = list(graph.node)[at:]
-    del graph.node[at:]
-    graph.node.extend([*nodes, *following])
+            row, label = integer_of(ids, constants), f"{what} of {node_label(lookup.node)}"
+            if row is None:
+                raise CommandError(f"{label} is computed, and may be no key")
+            if row >= 0:  # else there is none
+                position = np.full_like(array_of(constants[ids]), _position(keys, row, label) + shift)
+                lookup.node.input[place] = constant(what, position)
     if not any(entry.domain == DOMAIN for entry in model.opset_import):
         model.opset_import.add(domain=DOMAIN, version=OPSET_VERSION)
+    return held
+
+
+def _nodes_of_rows(
+    ids: str, dtype: Any, keys: Sequence[str], numbers: Sequence[str], fresh: Callable[[str], str]
+) -> list[NodeProto]:
+    """The nodes that give the row of each id, in the type of ids."""
+    kind = helper.np_dtype_to_tensor_dtype(dtype)
+    wide = helper.make_node("Cast", [ids], [fresh("ids")], to=kind)
+    found = helper.make_node("FindKeys", [*keys, wide.output[0]], [fresh("position")], domain=DOMAIN)
+    nodes, position = [wide, found], found.output[0]
+    if len(numbers) == 1:
+        nodes.append(helper.make_node("Add", [position, *numbers], [fresh("row")]))
+    else:
+        lowest, no_row = numbers
+        nodes.append(helper.make_node("Less", [position, lowest], [fresh("is_absent")]))
+        nodes.append(helper.make_node("Where", [nodes[-1].output[0], no_row, position], [fresh("row")]))
+    nodes.append(helper.make_node("CastLike", [nodes[-1].output[0], ids], [fresh("row_of_type")]))
+    for node in nodes:
+        node.name = node.output[0]
+    return nodes
+
+
+def _position(keys: Keys, key: int, what: str) -> int:
+    """The position of a key.
+
+    Raises:
+        CommandError: It is not there.
+    """
+    places = np.flatnonzero(keys.arrays[0] == key)
+    if not len(places):
+        raise CommandError(f"{what} is {key}, which is none of the keys")
+    return int(places[0])
 
 
 def _without_guard(model: ModelProto, graph: GraphProto, ids: str) -> str:
     """Ids before negative ones were put out of range: keys may be negative."""
-    import numpy as np
-
-    from onnx_sparse.models.graphs import array_of
-
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     producers = {output: node for node in graph.node for output in node.output}
     where = producers.get(ids)

@@ -20,7 +20,7 @@ from onnx_sparse.files.new_file import check_writable, new_file, sole_writer
 from onnx_sparse.files.ranges import bytes_of
 from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.models.external_data import write_model
-from onnx_sparse.models.live_tables import LiveTable, forget_newer_keys
+from onnx_sparse.models.live_tables import LiveTable, forget_newer_keys, has_shared_keys, rows_after_keys
 from onnx_sparse.models.load_and_save import load_model
 from onnx_sparse.reference.quantized_embedding import QuantizedTable
 
@@ -171,7 +171,7 @@ def compact_tables(path: Path, progress: Progress) -> list[str]:
             progress(f"compacting {live.name}")
             held = Contents.of(opened, live)
             keys = held.all_keys()
-            after = _rows_after(opened, held, len(keys))
+            after = rows_after_keys(opened.model, live, len(keys))
             for tensor in live.tensors:
                 array = opened.array(tensor.name)
                 apart.append((tensor, _whole(held, array, after)))
@@ -196,35 +196,10 @@ def _whole(held: Contents, array: Array, after: Sequence[int]) -> Callable[[], I
     return blocks
 
 
-def _rows_after(opened: OpenedModel, held: Contents, count: int) -> list[int]:
-    """The rows that missing keys have after those of keys; the graph names where they will be."""
-    live, found = held.live, set[int]()
-    for node, place in live.masks:
-        row = opened.integer(node.input[place])
-        if row is not None and 0 <= row < live.shift:
-            continue
-        if row is None or row < live.shift + held.count:
-            where = "computed" if row is None else f"row {row}"
-            raise CommandError(
-                f"table {printable(live.name)} cannot be compacted, because the row of its missing keys is {where}: "
-                "`tables export` and `tables replace --keys` write it as a whole"
-            )
-        _require_rows(live, row + 1 - live.shift)
-        found.add(row)
-    after = sorted(found)
-    for node, place in live.masks:
-        row = opened.integer(node.input[place])
-        if row in found and (new := live.shift + count + after.index(row)) != row:
-            node.input[place] = opened.add(
-                f"{live.name}.missing_row", np.array(new, opened.array(node.input[place]).dtype)
-            )
-    return after
-
-
 def _put_keys(opened: OpenedModel, live: LiveTable, keys: Keys) -> list[tuple[TensorProto, Any]]:
     """Give a table other keys; returns the tensors that are to be in a file."""
     arrays = dict(zip(live.keys, [*keys.arrays, keys.index()], strict=True))
-    if opened.is_read_by_others(live):
+    if has_shared_keys(opened.model, live):
         names = {name: opened.add(name, np.zeros(0, array.dtype)) for name, array in arrays.items()}
         arrays = {names[name]: array for name, array in arrays.items()}
         for _, node in live.finds:

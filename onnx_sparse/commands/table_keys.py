@@ -16,6 +16,7 @@ from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import element_type
 from onnx_sparse.schemas.validation import KernelError
+from onnx_sparse.sessions.ort_errors import ort_message
 
 if TYPE_CHECKING:
     from onnx_sparse.sessions.runtime import InferenceSession
@@ -101,8 +102,8 @@ def _found(op_type: str, names: Sequence[str], arrays: Sequence[Array]) -> Array
     types = tuple(int(TensorProto.STRING) if array.dtype == object else element_type(array.dtype) for array in given)
     try:
         (found,) = _session(op_type, tuple(names), types).run(None, dict(zip(names, given, strict=True)))
-    except ValueError as error:
-        raise CommandError(error) from None
+    except Exception as error:  # of keys or an index of another type or rank: ONNX Runtime's have no common class
+        raise CommandError(ort_message(error)) from None
     return np.asarray(found)
 
 

@@ -15,22 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 import numpy as np
-import onnxruntime as ort
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from onnx_sparse.commands.embedding_tables import Table, contents_of, table_named, tables_of
 from onnx_sparse.commands.model_graph import other_domains
 from onnx_sparse.commands.table_deltas import VALUES, Delta, read_delta
 from onnx_sparse.commands.table_keys import Keys
+from onnx_sparse.converters.rewriting.well_formed import lacks_inputs
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.new_file import check_writable, sole_writer, state_of
 from onnx_sparse.files.ranges import FileRange, StoredFile, bytes_of
 from onnx_sparse.models.data_parts import Growth, Part, growing, location, parts_of, record_parts
-from onnx_sparse.models.external_data import data_file, is_used_by_another, point_to, write_model
+from onnx_sparse.models.external_data import data_file, is_used_by_another, write_model
 from onnx_sparse.models.graphs import all_tensors, array_of, graphs, names_of
-from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, is_updated, live_table
+from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, live_table, newer_positions
 from onnx_sparse.models.load_and_save import load_model, writer
-from onnx_sparse.models.references import byte_size, data_of, is_reference
+from onnx_sparse.models.opsets import default_opset
+from onnx_sparse.models.references import byte_size, data_of, is_reference, point_to
 from onnx_sparse.models.wire_format import write_whole
 from onnx_sparse.rows.columns import typed
 from onnx_sparse.schemas.declaration import HALF_FLOATS, element_type, numpy_dtype
@@ -87,8 +88,14 @@ class OpenedModel:
 
     def __init__(self, path: Path) -> None:
         self.path, self.state, self.model = path, state_of(path), load_model(path)
+        try:
+            opset = default_opset(self.model)
+        except ValueError as error:
+            raise CommandError(f"{path}: {error}") from error
         for graph in graphs(self.model.graph):
             for node in graph.node:
+                if not node.output or lacks_inputs(node, opset):
+                    raise CommandError(f"{path}: a node of type {printable(node.op_type)} lacks inputs or outputs")
                 for name in (node.op_type, node.domain, node.name, *node.input, *node.output):
                     if not isinstance(name, str):
                         raise CommandError(f"{path}: the name {printable(name)} is not UTF-8")
@@ -114,8 +121,9 @@ class OpenedModel:
 
     def updated(self) -> list[LiveTable]:
         """The tables that were updated since they were written as a whole."""
+        newer = newer_positions(self.model)
         named = [table.tensor.name for table in tables_of(self.model)]
-        return [live for _, live in (self.live(n) for n in named if is_updated(self.model, n)) if live.is_updated]
+        return [live for _, live in (self.live(name) for name in named if name in newer) if live.is_updated]
 
     def file_range(self, tensor: TensorProto, checksum: str = "") -> FileRange | None:
         """Where the data of a tensor are in a file next to the model; None if they are in the model.
@@ -205,12 +213,6 @@ class OpenedModel:
         """The value of an initializer of one integer."""
         return integer_of(name, self._tensors)
 
-    def is_read_by_others(self, live: LiveTable) -> bool:
-        """Whether the keys of a table are read by other nodes than those that find its keys."""
-        names, own = {*live.keys}, [node for _, node in live.finds]
-        readers = (node for graph in graphs(self.model.graph) for node in graph.node if names.intersection(node.input))
-        return any(not any(reader is node for node in own) for reader in readers)
-
     def keys(self, names: Sequence[str]) -> Keys:
         """Keys, by the names of their tensors."""
         return Keys(tuple(map(self.array, names)))
@@ -239,15 +241,16 @@ def opening_writer(path: Path) -> Write:
     write = writer(path)
 
     def written(model: ModelProto, file: BinaryIO) -> int:
+        from onnx_sparse.sessions.quiet import quiet_options
         from onnx_sparse.sessions.runtime import InferenceSession
 
         size = write(model, file)
         file.flush()
         if write is write_whole and not other_domains(model):  # whose operators need a library that only the user knows
-            options = ort.SessionOptions()
-            options.log_severity_level = 4  # a failure raises an exception
             try:
-                InferenceSession(file.name, options, ["CPUExecutionProvider"])  # without another try, and its words
+                InferenceSession(
+                    file.name, quiet_options(), ["CPUExecutionProvider"]
+                )  # without another try, and its words
             except Exception as error:  # ONNX Runtime's have no common class
                 raise CommandError(f"{path} cannot be changed: the new model does not open: {error}") from error
         return size
@@ -263,7 +266,7 @@ def update_tables(path: Path, given: Mapping[str, Any]) -> Written:
         given: The changes of tables by name, as `read_delta` takes them.
 
     Raises:
-        CommandError: A change does not fit its table, or the table cannot be updated; then nothing has changed.
+        CommandError: A change does not fit its table, or the table cannot be updated; then no row has changed.
     """
     load_model(path)  # first its faults
     check_writable(path)
@@ -274,7 +277,7 @@ def update_tables(path: Path, given: Mapping[str, Any]) -> Written:
         if moved := [tensor for tensor in tensors if not opened.is_growing(tensor)]:
             names = [tensor.name for tensor in moved]
             apart = [(tensor, opened.content(tensor)) for tensor in moved]
-            write_model(opened.model, path, writer(path), apart=apart, made_from=opened.state)
+            write_model(opened.model, path, opening_writer(path), apart=apart, made_from=opened.state)
             opened = OpenedModel(path)
             plans = [_planned(opened, name, source) for name, source in given.items()]
             return _commit(opened, plans, names)
@@ -287,9 +290,9 @@ def refuse_updated(path: Path, names: Iterable[str]) -> None:
     Raises:
         CommandError: A table has been updated.
     """
-    model = load_model(path)
+    newer = newer_positions(load_model(path))
     for name in names:
-        if is_updated(model, name):
+        if name in newer:
             raise CommandError(f"table {printable(name)} has been updated: write it as a whole first, by `compact`")
 
 

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from onnx_sparse.commands.table_updates import TableUpdate
 
 
+def _absent(given: str) -> int | str:
+    """What absent keys give."""
+    if given in ("zeros", "error"):
+        return given
+    try:
+        return int(given)
+    except ValueError:
+        raise ValueError(f"{given!r} is not zeros, error or a key") from None
+
+
 _ALONE = "each is a change of its own"
 
 
@@ -66,6 +76,14 @@ class TablesSettings:
         default=None,
         metadata=option(
             "tables by name, and the keys or row numbers to show", "NAME=KEY,...", written=True, alone=_ALONE
+        ),
+    )
+    absent: str | int | None = field(
+        default=None,
+        metadata=option(
+            "with replace by keys: what other keys give: zeros, error, or the row of a key (default: zeros)",
+            "zeros|error|KEY",
+            parse=_absent,
         ),
     )
     output: FilePath | None = field(
@@ -156,18 +174,25 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
     from onnx_sparse.commands.table_contents import check_keys, compact_tables, export_table, shown_rows, states
     from onnx_sparse.commands.table_updates import Written, refuse_updated, update_tables
     from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.sharding.manifest import refuse_split
 
     path, done = Path(settings.model), Written([], [])
     if settings.output is not None and not settings.replace:
         raise UsageError("--output is for replace")
+    if settings.absent is not None and not any(map(is_keyed, (settings.replace or {}).values())):
+        raise UsageError("--absent is for replace by keys and rows")
+    changed = Path(settings.output or path)
+    if path.is_dir() or settings.replace or settings.update or settings.compact:
+        refuse_split(changed)
     if settings.replace:
-        path = Path(settings.output or path)
+        path = changed
         keyed = {name: Path(new) for name, new in settings.replace.items() if is_keyed(new)}
         if keyed and len(keyed) < len(settings.replace):
             raise UsageError("tables with keys and tables without are replaced by two commands")
         refuse_updated(Path(settings.model), settings.replace)
         if keyed:
-            replace_by_keys(Path(settings.model), path, keyed)
+            absent = None if settings.absent is None else _absent(str(settings.absent))
+            replace_by_keys(Path(settings.model), path, keyed, absent)
         else:
             replace_tables(Path(settings.model), path, settings.replace)
     elif settings.update:

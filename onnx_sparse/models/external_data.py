@@ -33,7 +33,7 @@ from onnx_sparse.files.new_file import (
 from onnx_sparse.files.ranges import FileRange, StoredFile
 from onnx_sparse.models.data_parts import METADATA_KEY, Part, location, locations, parts_of, record_parts
 from onnx_sparse.models.model_files import ONNX_SUFFIXES, require_whole_sources
-from onnx_sparse.models.references import data_of, is_reference, require_whole
+from onnx_sparse.models.references import data_of, is_reference, point_to, require_whole
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -239,15 +239,6 @@ def clear_data(tensor: TensorProto) -> None:
     """Let a tensor have no data."""
     for name in ("raw_data", "external_data", *_TYPED_DATA):
         tensor.ClearField(name)
-
-
-def point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum: str) -> None:
-    """Let a tensor say that its data are in a file beside its model, in ONNX's words."""
-    tensor.data_location = tensor.EXTERNAL
-    tensor.ClearField("external_data")
-    for key, value in (("location", name), ("offset", offset), ("length", length), ("checksum", checksum)):
-        if value != "":
-            tensor.external_data.add(key=key, value=str(value))
 
 
 def _data_paths(model: Path) -> Iterator[Path]:

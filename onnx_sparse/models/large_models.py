@@ -191,18 +191,6 @@ def around_large_tensors(
     return cast("Callable[Concatenate[ModelSource, Options], ModelProto]", wrapped)
 
 
-def referring(convert: Callable[Options, ModelProto]) -> Callable[Options, ModelProto]:
-    """Convert a model without copying its tables. The result holds them unless it is converted further."""
-
-    @functools.wraps(convert)
-    def wrapped(*args: Options.args, **kwargs: Options.kwargs) -> ModelProto:
-        with holding_arrays() as is_inner:
-            result = convert(*args, **kwargs)
-            return result if is_inner else finish(result, keeps_files=False)
-
-    return wrapped
-
-
 def detach_large_tensors(model: ModelProto, large: int = LARGE) -> tuple[ModelProto, dict[str, Array]]:
     """Split a large model into one that can be serialized and the data of its large initializers.
 

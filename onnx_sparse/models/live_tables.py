@@ -12,7 +12,7 @@ The nodes that do this are made by one function, and recognized by making them a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +33,10 @@ FINDERS = {"FindKeys": 1, "FindStrings": 2}
 #: What an update adds to the name of a table, for the inputs of its finder.
 _NEWER = {"FindKeys": (".newer_keys",), "FindStrings": (".newer_key_bytes", ".newer_key_offsets")}
 _INDEX, _POSITIONS, _ROWS, _ADDED, _ZERO = ".newer_index", ".newer_positions", ".rows", ".added_rows", ".zero"
-#: The nodes of updates need operators of this opset.
-_OPSET = 15
+#: The nodes that find rows need operators of this opset.
+OPSET = 15
+#: The row of absent keys that are an error: every lookup refuses it, in 32 bits, too, and no table gets as many rows.
+NO_ROW = 2**31 - 1
 #: What passes positions on.
 _PASSING = {"Cast", "CastLike", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 #: What `_step` says of a lookup.
@@ -67,7 +69,8 @@ class LiveTable:
         lookups: The nodes that read it.
         finds: The nodes that find its keys, and their graphs; none if it is read by row numbers.
         shift: What is added to the position of a key, which gives its row.
-        masks: The nodes that give missing keys a row, and which of their inputs is it.
+        masks: The nodes that give missing keys a row, and which of their inputs is it; lookups for which a constant
+            row after those of keys has another meaning are among them.
         is_updated: Whether the graph asks a table of newer keys.
     """
 
@@ -105,7 +108,7 @@ class LiveTable:
 
 
 def live_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
-    """How the rows of a table are found.
+    """How the rows of a table are found, with its updates.
 
     Args:
         model: The model.
@@ -114,31 +117,14 @@ def live_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
     Raises:
         CommandError: The table cannot be updated; the message says why.
     """
-    table = LiveTable(list(tensors), list(_lookups(model, tensors[0].name)))
-    every_graph, held = list(graphs(model.graph)), {tensor.name for tensor in tensors}
+    table = LiveTable(list(tensors), [])
     if any(f.domain == DOMAIN for f in model.functions):
         raise _refusal(table, "the model holds the function bodies of operators; convert it without --portable")
     if not any(imported.domain == DOMAIN for imported in model.opset_import):
         raise _refusal(table, "the model has no operators of onnx_sparse, which an update needs; replace the table")
-    if default_opset(model) < _OPSET:
-        raise _refusal(table, f"the model's opset is {default_opset(model)}; convert it with --opset {_OPSET} or more")
-    if any(value.name in held for graph in every_graph for value in (*graph.input, *graph.output)):
-        raise _refusal(table, "it is an input or an output of a graph")
-    if not table.lookups:
-        raise _refusal(table, "no lookup reads it")
-    readers = [node for graph in every_graph for node in graph.node if held.intersection(node.input)]
-    lookups = [lookup.node for lookup in table.lookups]
-    if others := [node for node in readers if not any(node is lookup for lookup in lookups)]:
-        raise _refusal(table, f"{_label(others[0])} reads all of it")
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    for node in (node for graph in every_graph for node in graph.node if node.op_type == "Constant"):
-        value = next((a for a in node.attribute if a.name in ("value", "value_int")), None)
-        if value is not None:
-            number = numpy_helper.from_array(np.array(value.i, np.int64))
-            constants.setdefault(node.output[0], value.t if value.HasField("t") else number)
-    flows = [flow for graph in every_graph for flow in _flows(graph, constants)]
-    if any(lookup is end for flow in flows for end, _, _ in flow.ends for lookup in lookups):
-        _add_keys(table, flows)
+    if default_opset(model) < OPSET:
+        raise _refusal(table, f"the model's opset is {default_opset(model)}; convert it with --opset {OPSET} or more")
+    table, constants = looked_up_table(model, tensors), constants_of(model)
     table.is_updated = any(name in constants for name in (*table.newer, *table.extent))
     if table.is_updated:
         for graph, nodes in _update_nodes(table):
@@ -150,16 +136,53 @@ def live_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
     return table
 
 
-def is_updated(model: ModelProto, table: str) -> bool:
-    """Whether a model has newer keys of a table."""
-    return any(tensor.name == f"{table}{_POSITIONS}" for tensor in model.graph.initializer)
+def constants_of(model: ModelProto) -> dict[str, TensorProto]:
+    """The initializers of a model's main graph, and the values of the Constant nodes of all graphs."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in (node for graph in graphs(model.graph) for node in graph.node if node.op_type == "Constant"):
+        value = next((a for a in node.attribute if a.name in ("value", "value_int")), None)
+        if value is not None:
+            number = numpy_helper.from_array(np.array(value.i, np.int64))
+            constants.setdefault(node.output[0], value.t if value.HasField("t") else number)
+    return constants
+
+
+def looked_up_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
+    """How the rows of a table are found, where only lookups read it.
+
+    Raises:
+        CommandError: Its rows cannot be moved; the message says why.
+    """
+    table = LiveTable(list(tensors), list(_lookups(model, tensors[0].name)))
+    every_graph, held = list(graphs(model.graph)), {tensor.name for tensor in tensors}
+    if any(value.name in held for graph in every_graph for value in (*graph.input, *graph.output)):
+        raise _refusal(table, "it is an input or an output of a graph")
+    if not table.lookups:
+        raise _refusal(table, "no lookup reads it")
+    readers = [node for graph in every_graph for node in graph.node if held.intersection(node.input)]
+    lookups = [lookup.node for lookup in table.lookups]
+    if others := [node for node in readers if not any(node is lookup for lookup in lookups)]:
+        raise _refusal(table, f"{node_label(others[0])} reads all of it")
+    constants = constants_of(model)
+    flows = [flow for graph in every_graph for flow in _flows(graph, constants)]
+    if any(lookup is end for flow in flows for end, _, _ in flow.ends for lookup in lookups):
+        _add_keys(table, flows, constants)
+    return table
+
+
+def newer_positions(model: ModelProto) -> dict[str, str]:
+    """The names of the tensors with the positions of newer keys, by the tables that were updated."""
+    names = [str(tensor.name) for tensor in model.graph.initializer]
+    tables = {name: name.removesuffix(_POSITIONS) for name in names if name.endswith(_POSITIONS)}
+    return {table: name for name, table in tables.items() if table in names}
 
 
 def _refusal(table: LiveTable, reason: str) -> CommandError:
-    return CommandError(f"table {printable(table.name)} cannot be updated: {reason}")
+    return CommandError(f"table {printable(table.name)} cannot be changed: {reason}")
 
 
-def _label(node: NodeProto) -> str:
+def node_label(node: NodeProto) -> str:
+    """A node in messages."""
     return f"{printable(node.op_type)} node {printable(node.name or node.output[0])}"
 
 
@@ -182,27 +205,65 @@ def _places(node: NodeProto) -> tuple[int, ...]:
     return tuple(k for k in wanted if k < len(node.input) and node.input[k])
 
 
-def _add_keys(table: LiveTable, flows: Sequence[_Flow]) -> None:
+def len_of_keys(table: LiveTable, constants: Mapping[str, TensorProto]) -> int:
+    """How many keys a table has.
+
+    Raises:
+        CommandError: They are computed.
+    """
+    keys = constants.get(table.keys[-2])
+    if keys is None or not keys.dims:
+        raise _refusal(table, f"its keys, {printable(table.keys[-2])}, are computed")
+    return int(keys.dims[0]) - (table.finder == "FindStrings")
+
+
+def place_name(node: NodeProto, place: int) -> str:
+    """The name of an input of a lookup."""
+    return "indices" if node.op_type == "Gather" else OPS[operator_name(node.op_type)].inputs[place].name
+
+
+def _add_keys(table: LiveTable, flows: Sequence[_Flow], constants: Mapping[str, TensorProto]) -> None:
     lookups = [lookup.node for lookup in table.lookups]
     found = [flow for flow in flows if any(end is lookup for end, _, _ in flow.ends for lookup in lookups)]
     for flow in found:
         for end, shift, is_safe in flow.ends:
             if not any(end is lookup for lookup in lookups):
-                raise _refusal(table, f"{_label(end)} reads another table by the same keys")
+                raise _refusal(table, f"{node_label(end)} reads another table by the same keys")
             if shift != found[0].ends[0][1]:
                 raise _refusal(table, "its lookups add different numbers to the positions of keys")
             if end.op_type == "Gather" and not is_safe and shift < 1:
-                raise _refusal(table, f"a missing key is its last row in {_label(end)}, which an update would change")
+                raise _refusal(
+                    table, f"a missing key is its last row in {node_label(end)}, which an update would change"
+                )
         if flow.others:
             raise _refusal(table, f"{flow.others[0]}, which an update would change")
         if list(flow.node.input[:2]) != list(found[0].node.input[:2]):
             raise _refusal(table, "its lookups find different keys")
     ends = [end for flow in found for end, _, _ in flow.ends]
     if others := [lookup for lookup in lookups if not any(lookup is end for end in ends)]:
-        raise _refusal(table, f"{_label(others[0])} reads it by row numbers, not by its keys")
+        raise _refusal(table, f"{node_label(others[0])} reads it by row numbers, not by its keys")
     table.finds = [(flow.graph, flow.node) for flow in found]
     table.shift = found[0].ends[0][1]
     table.masks = [mask for flow in found for mask in flow.masks]
+    for node, place in table.masks:
+        row = integer_of(node.input[place], constants)
+        if row is not None and table.tensors[0].dims[0] <= row < NO_ROW:
+            raise _refusal(
+                table, f"a missing key is row {row} in {node_label(node)}, which the table does not have yet"
+            )
+    positions = {name for flow in found for name in flow.passed}
+    for lookup in table.lookups:
+        for place in lookup.places:
+            if lookup.node.input[place] in positions:
+                continue
+            row = integer_of(lookup.node.input[place], constants)
+            what = f"{place_name(lookup.node, place)} of {node_label(lookup.node)}"
+            if row is None:
+                raise _refusal(table, f"{what} is computed, and not the position of a key")
+            if row >= table.shift + len_of_keys(table, constants):
+                table.masks.append((lookup.node, place))  # a row after those of keys
+            elif row >= table.shift:
+                raise _refusal(table, f"{what} is row {row}, which is that of a key")
 
 
 # --- The nodes of updates ---------------------------------------------------------------------------------------------
@@ -299,13 +360,13 @@ def ask_newer_keys(model: ModelProto, table: LiveTable) -> None:
     model.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int64), wanted[-1]))
     for graph, node in table.finds:
         name, node.output[0] = node.output[0], f"{node.output[0]}{_BEFORE}"
-        _insert(graph, _nodes_of_key(table, node.input[-1], name), after=node)
+        insert_nodes(graph, _nodes_of_key(table, node.input[-1], name), after=node)
     made: dict[tuple[int, str, bool], str] = {}
     for graph, node, place in _reads(table):
         key = id(graph), node.input[place], node.op_type == "Gather"
         if key not in made:
             made[key] = names.fresh(f"{table.name}.row_of.{node.input[place]}")
-            _insert(graph, _nodes_of_row(table, node.input[place], made[key], is_gather=key[2]), before=node)
+            insert_nodes(graph, _nodes_of_row(table, node.input[place], made[key], is_gather=key[2]), before=node)
         node.input[place] = made[key]
     made_twice = [name for name, count in Counter(_made(model)).items() if count > 1]
     if made_twice:
@@ -320,12 +381,40 @@ def _made(model: ModelProto) -> Iterator[str]:
             yield from filter(None, node.output)
 
 
-def _insert(
+def insert_nodes(
     graph: GraphProto, nodes: Sequence[NodeProto], *, before: NodeProto | None = None, after: NodeProto | None = None
 ) -> None:
+    """Insert nodes before or after one of a graph."""
     at = next(k for k, node in enumerate(graph.node) if node is before or node is after)
     for k, node in enumerate(nodes, at + (after is not None)):
         graph.node.insert(k, node)
+
+
+def rows_after_keys(model: ModelProto, table: LiveTable, count: int) -> list[int]:
+    """The rows after those of keys, which absent keys have; the graph names where they will be after `count` keys."""
+    if not table.masks:
+        return []
+    constants, names = constants_of(model), names_of(model)
+    before = table.shift + len_of_keys(table, constants)
+    named = [(node, place, integer_of(node.input[place], constants)) for node, place in table.masks]
+    for node, _, row in named:
+        if row is None or table.shift <= row < before:
+            where = "computed" if row is None else f"row {row}"
+            raise _refusal(table, f"the row of missing keys in {node_label(node)} is {where}: export it as a whole")
+    after = sorted({row for *_, row in named if row is not None and before <= row < NO_ROW})
+    for node, place, row in named:
+        if row in after and (new := table.shift + count + after.index(row)) != row:
+            like = array_of(constants[node.input[place]])
+            node.input[place] = names.fresh(f"{table.name}.missing_row")
+            model.graph.initializer.append(numpy_helper.from_array(np.full_like(like, new), node.input[place]))
+    return after
+
+
+def has_shared_keys(model: ModelProto, table: LiveTable) -> bool:
+    """Whether the keys of a table are read by other nodes than those that find its keys."""
+    names, own = {*table.keys}, [node for _, node in table.finds]
+    readers = (node for graph in graphs(model.graph) for node in graph.node if names.intersection(node.input))
+    return any(not any(reader is node for node in own) for reader in readers)
 
 
 def forget_newer_keys(model: ModelProto, table: LiveTable) -> None:
@@ -363,6 +452,7 @@ class _Flow:
         ends: The lookups that read them, each with what was added to them, and whether missing keys have a row.
         masks: Nodes that give missing keys a row, and which of their inputs is it.
         others: Other nodes that read them.
+        passed: The names under which the positions are passed on.
     """
 
     graph: GraphProto
@@ -370,9 +460,10 @@ class _Flow:
     ends: list[tuple[NodeProto, int, bool]] = field(default_factory=list)
     masks: list[tuple[NodeProto, int]] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    passed: set[str] = field(default_factory=set)
 
 
-def _flows(graph: GraphProto, constants: dict[str, TensorProto]) -> Iterator[_Flow]:
+def _flows(graph: GraphProto, constants: Mapping[str, TensorProto]) -> Iterator[_Flow]:
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in read_names([node]):
@@ -386,18 +477,19 @@ def _flows(graph: GraphProto, constants: dict[str, TensorProto]) -> Iterator[_Fl
         todo = [(begin, 0, False)]
         while todo:
             name, shift, is_safe = todo.pop()
+            flow.passed.add(name)
             if any(value.name == name for value in graph.output):
                 flow.others.append(f"{name} is an output of a graph")
             for reader in readers.get(name, ()):
                 step = _step(flow, reader, name, constants)
                 if step is None:
                     if reader.op_type not in _TELLING or reader.domain:
-                        flow.others.append(f"{_label(reader)} reads positions")
+                        flow.others.append(f"{node_label(reader)} reads positions")
                 elif step == _END:
                     flow.ends.append((reader, shift, is_safe))
                 else:
                     if is_safe and step:
-                        flow.others.append(f"{_label(reader)} moves the row of missing keys")
+                        flow.others.append(f"{node_label(reader)} moves the row of missing keys")
                     todo.append((reader.output[0], shift + step, is_safe or reader.op_type in ("Where", "Max")))
         yield flow
 
@@ -407,7 +499,7 @@ def _is_of_update(finder: NodeProto) -> bool:
     return name.endswith(_FOUND) and keys.endswith(_NEWER[finder.op_type][0])
 
 
-def _step(flow: _Flow, node: NodeProto, name: str, constants: dict[str, TensorProto]) -> int | None:
+def _step(flow: _Flow, node: NodeProto, name: str, constants: Mapping[str, TensorProto]) -> int | None:
     """What a node adds to the positions that it passes on; None if it does not pass them on."""
     places = [k for k, value in enumerate(node.input) if value == name]
     if len(places) != 1 or subgraphs(node):
@@ -428,7 +520,7 @@ def _step(flow: _Flow, node: NodeProto, name: str, constants: dict[str, TensorPr
     return None
 
 
-def integer_of(name: str, constants: dict[str, TensorProto]) -> int | None:
+def integer_of(name: str, constants: Mapping[str, TensorProto]) -> int | None:
     """The value of a constant of one integer."""
     tensor = constants.get(name)
     if tensor is None or not is_known(tensor) or tensor.data_type not in (TensorProto.INT64, TensorProto.INT32):

@@ -106,12 +106,18 @@ def state_place(tensor: TensorProto, location: str, offset: int, length: int) ->
         tensor.CopyFrom(without_place(tensor))
     stated = tensor.HasField("data_location")
     tensor.ClearField("raw_data")
-    tensor.ClearField("external_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
-        tensor.external_data.add(key=key, value=value)
+    point_to(tensor, location, offset, length)
     if stated:  # onnx leaves the field in a tensor whose data it has read, and so does `put_back`
         tensor.external_data.add(key=_STATED)
+
+
+def point_to(tensor: TensorProto, name: str, offset: int, length: int, checksum: str = "") -> None:
+    """Let a tensor say that its data are in a file beside its model, in ONNX's words."""
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.ClearField("external_data")
+    for key, value in (("location", name), ("offset", offset), ("length", length), ("checksum", checksum)):
+        if value != "":
+            tensor.external_data.add(key=key, value=str(value))
 
 
 def tensor_of(array: Array, name: str) -> TensorProto:

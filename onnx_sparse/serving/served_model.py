@@ -12,7 +12,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from onnx_sparse.batching import run_joined
@@ -24,10 +23,11 @@ from onnx_sparse.serving import metrics
 from onnx_sparse.serving.deadlines import TimedSession, is_ended
 from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError
+from onnx_sparse.serving.located_errors import located
 from onnx_sparse.serving.settings import Limits
 from onnx_sparse.serving.tensors import Tensors, datatype
 from onnx_sparse.serving.watched_files import Look, damaged, look
-from onnx_sparse.sessions.runtime import InferenceSession
+from onnx_sparse.sessions.quiet import quiet_session
 
 _log = logging.getLogger("onnx_sparse.serving")
 
@@ -57,10 +57,7 @@ class LoadedModel:
     """
 
     def __init__(self, path: Path, threads: int, run_seconds: float = 0) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # a failure raises an exception
-        self.session = InferenceSession(path, options)
+        self.session = quiet_session(path, threads)
         self.features = features(self.session)
         self.outputs = [value.name for value in self.session.get_outputs()]
         for value in (*self.session.get_inputs(), *self.session.get_outputs()):
@@ -180,7 +177,7 @@ class ServedModel:
             answers: Sequence[list[Array] | Exception]
             try:
                 loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
-                running = loop.run_in_executor(self._threads, run_joined, loaded.timed, feeds, loaded.features)
+                running = loop.run_in_executor(self._threads, _answers, loaded, feeds)
                 while not (await asyncio.wait({running}, timeout=_CHECK_SECONDS))[0]:
                     loaded.timed.end_late_runs()
                 answers = running.result()
@@ -259,6 +256,15 @@ class ServedModel:
         return made if look(self.path) == now else None
 
 
+def _answers(loaded: LoadedModel, requests: Sequence[dict[str, Array]]) -> list[list[Array] | Exception]:
+    """The answer or error of each request; what a client has sent wrong is said of its rows and features."""
+    answers = run_joined(loaded.timed, requests, loaded.features)
+    for number, answer in enumerate(answers):
+        if isinstance(answer, _OF_REQUESTS) and not is_ended(answer):
+            answers[number] = RequestError(located(loaded.timed, requests[number], loaded.features, answer))
+    return answers
+
+
 def _size(feeds: dict[str, Array]) -> int:
     return sum(array.nbytes for array in feeds.values())
 
@@ -268,8 +274,6 @@ def _set(future: asyncio.Future[list[Array]], answer: list[Array] | Exception) -
         future.set_result(answer)
     elif isinstance(answer, RequestError):
         future.set_exception(answer)
-    elif isinstance(answer, _OF_REQUESTS):
-        future.set_exception(RequestError(answer))
     else:
         _log.error("a run failed: %s", one_line(answer))
         future.set_exception(RequestError(f"the model failed: {answer}", 500))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from onnx_sparse.errors import CommandError
+from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.guarded_files import read_file
 
 MANIFEST = "manifest.json"
@@ -24,7 +24,7 @@ SHARD, ROWS = "shard.onnx", "rows.data"
 #: Of files of more bytes only the size is compared when a model is opened.
 _COMPARED = 1 << 24
 #: Of the format of manifests.
-_VERSION = 1
+_VERSION = 2
 
 #: How tables are split: the rows of each over all shards, or each table to one shard.
 By = Literal["rows", "table"]
@@ -91,7 +91,7 @@ class Manifest:
         shards: How many shards there are.
         by: How tables are split.
         exact: Whether shards send rows, never sums.
-        version: What tells the folder from those of other models and tables.
+        version: What tells the folder from those of other models and tables: the SHA-1 of the rest of the manifest.
         tables: The tables that are split.
         lookups: What reads them.
         constants: Inputs of lookups that never change: element type, shape and values.
@@ -104,7 +104,6 @@ class Manifest:
     shards: int
     by: By
     exact: bool
-    version: str
     tables: tuple[TablePlace, ...]
     lookups: tuple[LookupPlace, ...]
     constants: Mapping[str, tuple[str, Sequence[int], Sequence[Any]]]
@@ -112,6 +111,12 @@ class Manifest:
     outputs: tuple[str, ...]
     whole: Mapping[str, int] = field(default_factory=dict)
     files: tuple[PartFile, ...] = ()
+    version: str = ""
+
+    def signed(self) -> Manifest:
+        """It with its version."""
+        content = replace(self, version="").text().encode()
+        return replace(self, version=hashlib.sha1(content, usedforsecurity=False).hexdigest())
 
     def text(self) -> str:
         """It as JSON."""
@@ -127,11 +132,27 @@ def is_split(path: Path) -> bool:
     return (path / MANIFEST).is_file()
 
 
+def refuse_split(path: Path) -> None:
+    """Refuse to change the folder of a model that is split, or a file of it: its manifest says what each holds.
+
+    Raises:
+        CommandError: The path is one of these.
+    """
+    for folder in (path, path.parent, path.parent.parent):
+        if is_split(folder) and (
+            folder == path or path in (folder / file.name for file in read_manifest(folder).files)
+        ):
+            raise CommandError(
+                f"{path} is of the model that is split in {folder}, whose parts cannot be changed: change the whole "
+                "model, and split it again into a new folder (onnx-sparse shard MODEL -o DIR)"
+            )
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder.
 
     Raises:
-        CommandError: There is none, or it is damaged or of another version.
+        CommandError: There is none, or it is damaged or of another format.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -143,9 +164,12 @@ def read_manifest(folder: Path) -> Manifest:
         tables = tuple(_table(**table) for table in held.pop("tables"))
         lookups = tuple(LookupPlace(**lookup) for lookup in held.pop("lookups"))
         files = tuple(PartFile(**file) for file in held.pop("files"))
-        return Manifest(tables=tables, lookups=lookups, files=files, **held)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        manifest = Manifest(tables=tables, lookups=lookups, files=files, **held)
+        if manifest.version != (version := manifest.signed().version):
+            raise ValueError(f"its SHA-1 is {version}, and it names {printable(manifest.version)}")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CommandError(f"{path} is damaged: {error}") from error
+    return manifest
 
 
 def require_files(folder: Path, manifest: Manifest, part: str) -> None:

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from onnx import TensorProto
 
 from onnx_sparse.errors import CommandError
 from onnx_sparse.models.model_files import read_model
+from onnx_sparse.sessions.quiet import quiet_session
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend, FilePath
 from onnx_sparse.sharding.manifest import FRONT, MERGE, SHARD, WHOLE, Manifest, is_split, read_manifest, require_files
@@ -163,11 +163,8 @@ def opened(path: Path, threads: int, backend: Backend) -> InferenceSession:
     """
     from onnx_sparse.sessions.ort_errors import ort_message
 
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4  # a failure raises an exception
     try:
-        return InferenceSession(path, options, backend=backend)
+        return quiet_session(path, threads, backend)
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise CommandError(f"{path} does not load: {ort_message(error)}") from error
 

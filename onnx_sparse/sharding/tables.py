@@ -11,6 +11,7 @@ from onnx import ModelProto, NodeProto, TensorProto
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.models.domain_nodes import node_name
 from onnx_sparse.models.graphs import attribute, read_names
+from onnx_sparse.models.live_tables import newer_positions
 from onnx_sparse.models.references import byte_size, is_known, is_packed
 from onnx_sparse.schemas import DOMAIN, OPS, quantized_embedding
 from onnx_sparse.schemas.declaration import Op
@@ -68,7 +69,7 @@ class Table:
 
 
 def split_tables(model: ModelProto, least: int) -> list[Table]:
-    """The tables of at least so many bytes that lookups read.
+    """The tables of at least so many bytes that lookups read. What updates have added beside a table stays whole.
 
     Raises:
         CommandError: There is none, or one cannot be split; each is named, with the reason.
@@ -85,10 +86,11 @@ def split_tables(model: ModelProto, least: int) -> list[Table]:
             readers[name].append((node, None))
     found: dict[str, Table] = {}
     refused: list[str] = []
+    whole = {*newer_positions(model).values()}
     for node in model.graph.node:
         lookup = _lookup(node)
         tensor = initializers.get(node.input[0]) if lookup is not None else None
-        if lookup is None or tensor is None or not tensor.dims:
+        if lookup is None or tensor is None or not tensor.dims or tensor.name in whole:
             continue
         names = tuple(node.input[: lookup.parts])
         if sum(_size(initializers.get(name)) for name in names) < least:

@@ -15,10 +15,9 @@ from onnx import ModelProto, TensorProto
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_folder import new_parts
 from onnx_sparse.files.ranges import FileRange
-from onnx_sparse.models.external_data import point_to
 from onnx_sparse.models.graphs import all_tensors, array_of, attributes
 from onnx_sparse.models.load_and_save import save_model
-from onnx_sparse.models.references import byte_size, data_of, is_reference, state_place
+from onnx_sparse.models.references import byte_size, data_of, is_reference, point_to, state_place
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.sharding.manifest import (
@@ -112,7 +111,6 @@ def write_folder(
             shards=shards,
             by=by,
             exact=exact,
-            version=hashlib.sha1("".join(file.sha1 for file in written).encode(), usedforsecurity=False).hexdigest(),
             tables=tuple(places.values()),
             lookups=tuple(map(_lookup_place, parts.asks)),
             constants={n: (a.dtype.name, a.shape, a.reshape(-1).tolist()) for n, a in parts.constants.items()},
@@ -120,7 +118,7 @@ def write_folder(
             outputs=tuple(parts.outputs),
             whole={name: size for name, size in others.items() if size >= least},
             files=tuple(written),
-        )
+        ).signed()
         (part / MANIFEST).write_text(manifest.text(), "utf-8")
     return manifest
 

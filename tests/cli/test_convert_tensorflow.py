@@ -219,25 +219,24 @@ class TestFromTensorflow:
         message = "no model is written; convert without verification: noise: random values"
         assert failure(records, given=False) == message
 
-    @pytest.mark.parametrize("registered", [True, False])
-    def test_a_module_that_defines_layers(self, cli, tmp_path, monkeypatch, registered):
-        keras = pytest.importorskip("keras")
-        name = f"layers_{registered}"
-        decorator = "@keras.saving.register_keras_serializable()" if registered else ""
-        (tmp_path / f"{name}.py").write_text(
-            f"import keras\n{decorator}\nclass Doubled(keras.layers.Layer):\n    def call(self, x): return x * 2\n"
-        )
-        program = (
-            f"import keras, {name}; "
-            f"keras.Sequential([keras.Input((3,), name='x'), {name}.Doubled()]).save('model.keras')"
-        )
+    def test_modules_that_define_layers(self, cli, tmp_path, monkeypatch):
+        """A layer is registered by its name, or not."""
+        pytest.importorskip("keras")
+        names = {"layers_registered": "@keras.saving.register_keras_serializable()", "layers_plain": ""}
+        program = "import keras, layers_registered, layers_plain\n"
+        for name, decorator in names.items():
+            (tmp_path / f"{name}.py").write_text(
+                f"import keras\n{decorator}\nclass Doubled(keras.layers.Layer):\n    def call(self, x): return x * 2\n"
+            )
+            layers = f"keras.Input((3,), name='x'), {name}.Doubled()"
+            program += f"keras.Sequential([{layers}]).save('{name}.keras')\n"
         subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)
-        assert keras is not None
         monkeypatch.chdir(tmp_path)
         out = tmp_path / "out.onnx"
-        assert "--import" in cli("convert", "model.keras", "-o", out).error
-        assert cli("convert", "model.keras", "-o", out, "--import", name, "--verify").code == 0
-        assert sys.path[0] != str(tmp_path)
+        for name in names:
+            assert "--import" in cli("convert", f"{name}.keras", "-o", out).error
+            assert cli("convert", f"{name}.keras", "-o", out, "--import", name, "--verify").code == 0
+            assert sys.path[0] != str(tmp_path)
 
     def test_a_module_that_cannot_be_imported(self, cli, saved_model, tmp_path):
         for name, reason in (("no_such_layers", "ModuleNotFoundError: No module"), ("numpy.nothing", "ModuleNotFound")):

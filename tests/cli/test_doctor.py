@@ -12,6 +12,18 @@ from onnx_sparse.sessions.runtime import available_backends
 needs_native = pytest.mark.skipif("native" not in available_backends(), reason="the native library is not built")
 
 
+@pytest.fixture(scope="module")
+def examined():
+    """What the command finds; each examination starts processes that load both backends."""
+    return doctor.examine()
+
+
+@pytest.fixture
+def document(cli, examined, monkeypatch):
+    monkeypatch.setattr(doctor, "examine", lambda: examined)
+    return cli("doctor", "--json").json
+
+
 def test_a_working_installation(cli):
     result = cli("doctor")
     assert result.code == 0
@@ -19,8 +31,7 @@ def test_a_working_installation(cli):
     assert "Everything that is needed works." in result.out
 
 
-def test_json(cli):
-    document = cli("doctor", "--json").json
+def test_json(document):
     assert document["ok"]
     assert document["packages"]["onnx"]
     assert document["backends"]["python"] == {"available": True, "library": None, "problem": None, "settings": {}}
@@ -29,8 +40,8 @@ def test_json(cli):
 
 
 @needs_native
-def test_what_the_native_kernels_have_chosen(cli):
-    settings = cli("doctor", "--json").json["backends"]["native"]["settings"]
+def test_what_the_native_kernels_have_chosen(cli, document):
+    settings = document["backends"]["native"]["settings"]
     assert set(settings) == {"instructions", "rows_prefetched_ahead", "huge_pages"}
     assert f"instructions     {settings['instructions']}" in cli("doctor").out
 
@@ -68,10 +79,8 @@ def test_a_missing_package(cli, monkeypatch):
     assert result.json["problems"] == ["rich is not installed: pip install rich"]
 
 
-def test_the_packages_of_every_extra_are_shown(cli):
-    assert {"tensorflow", "torch", "openvino", "pyarrow", "ray", "pyspark"} <= cli("doctor", "--json").json[
-        "packages"
-    ].keys()
+def test_the_packages_of_every_extra_are_shown(document):
+    assert {"tensorflow", "torch", "openvino", "pyarrow", "ray", "pyspark"} <= document["packages"].keys()
 
 
 @pytest.mark.parametrize(("given", "expected"), [("1", "off"), ("0", "on: ORT_DISABLE_TELEMETRY=1"), (None, "on: ")])

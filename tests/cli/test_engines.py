@@ -18,6 +18,7 @@ from typing import Any
 
 import onnx
 import pytest
+from support.program import without_progress
 
 import onnx_sparse
 
@@ -70,7 +71,7 @@ def score(home: Path, engine: str, out: str, *arguments: str, model: str = "mode
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out, err
+    return process.returncode, out, without_progress(err)
 
 
 def content(folder: Path) -> dict[str, bytes]:

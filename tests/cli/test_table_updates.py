@@ -18,10 +18,13 @@ import pytest
 from onnx import helper, numpy_helper
 from support.live_models import FORMS, MISSING, WIDTH, array_of, keys_of, live_model, require_answers
 from test_quantization import FEEDS, model
+from torture.mutations import mutate_message
 
 import onnx_sparse
 from onnx_sparse.commands import table_updates
+from onnx_sparse.commands.table_contents import check_keys, compact_tables, shown_rows, states
 from onnx_sparse.commands.table_keys import Keys
+from onnx_sparse.commands.table_updates import update_tables
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import sole_writer
@@ -92,6 +95,31 @@ def test_any_history_of_changes(form, missing, seed, tmp_path):
             again = onnx_sparse.tables(path, update={"table": exported}).updates[0]  # nothing is new in it
             assert (again["added"], again["changed"], again["deleted"]) == (0, len(held), 0)
             require_answers(path, form, held, [*held, *absent])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_malformed_model_is_read_or_refused(form, tmp_path):
+    """Whatever is wrong with nodes, tensors and opsets, nothing but the commands' own error is raised."""
+    source, path = random.Random(form), tmp_path / "m.onnx"
+    keys = list(range(9)) if form.startswith("rows") else keys_of(form, 9, source)
+    onnx.save(live_model(form, "first", keys, rows_of(9, source)), path)
+    changed = {"row" if form.startswith("rows") else "key": array_of(form, keys[:3]), "values": rows_of(3, source)}
+    update_tables(path, {"table": changed})
+    sound, stored = path.read_bytes(), (tmp_path / "m.onnx.data").read_bytes()
+    commands = (
+        lambda: update_tables(path, {"table": changed}),
+        lambda: compact_tables(path, lambda _: None),
+        lambda: check_keys(path, lambda _: None),
+        lambda: states(path),
+        lambda: shown_rows(path, "table", keys[:2]),
+    )
+    for _ in range(DRAWS * 40):
+        model = onnx.ModelProto.FromString(sound)
+        mutate_message(model, source)
+        path.write_bytes(model.SerializePartialToString())
+        (tmp_path / "m.onnx.data").write_bytes(stored)
+        with contextlib.suppress(CommandError):
+            source.choice(commands)()
 
 
 # --- Whole or not at all ----------------------------------------------------------------------------------------------
@@ -269,6 +297,7 @@ def rewritten(path, text, **constants):
     onnx.save(made, path)
 
 
+BAG = "onnx_sparse.EmbeddingBagOffsetsSum"
 FIND = "p = onnx_sparse.FindKeys (keys, index, q)"
 
 
@@ -286,6 +315,11 @@ FIND = "p = onnx_sparse.FindKeys (keys, index, q)"
         (f"{FIND} r = Max (p, zero) y = Gather (table, r) w = Gather (other, r)", "Gather node w reads another table"),
         (f"{FIND} s = Max (p, zero) r = Add (s, one) y = Gather (table, r)", "moves the row of missing keys"),
         (f"{FIND} r = Add (p, one) y = Gather (table, r) u, k = TopK (p, ones)", "TopK node u reads positions"),
+        (
+            f"{FIND} r = Add (p, one) y = {BAG} (table, r, ones, one)",
+            "default_index of .* node y is row 1, which is that",
+        ),
+        (f"{FIND} r = Add (p, one) d = ReduceMax (q) y = {BAG} (table, r, ones, d)", "default_index .* is computed"),
     ],
 )
 def test_tables_whose_rows_have_other_uses(nodes, message, tmp_path):
@@ -293,7 +327,7 @@ def test_tables_whose_rows_have_other_uses(nodes, message, tmp_path):
     constants = {"zero": np.array(0), "one": np.array(1), "ones": np.array([1]), "other": np.ones((5, 2), np.float32)}
     rewritten(path, f"g (int64[n] q) => (float[a, b] y) {{ {nodes} }}", **constants)
     before = content(tmp_path)
-    with pytest.raises(ValueError, match=f"table table cannot be updated: .*{message}"):
+    with pytest.raises(ValueError, match=f"table table cannot be changed: .*{message}"):
         onnx_sparse.tables(path, update={"table": {"key": [1], "values": VALUES[:1]}})
     assert content(tmp_path) == before
 

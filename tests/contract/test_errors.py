@@ -26,21 +26,22 @@ def assert_refused(
 ) -> None:
     with pytest.raises(KernelError, match=re.escape(message)) as raised:
         BACKENDS[backend](Call.of(op, binding, attributes, inputs), inputs)
-    assert str(raised.value).startswith(f"{op.name}: ")
+    assert str(raised.value).startswith(f"{op.name}: "), backend
 
 
 def each_change() -> Iterator[Any]:
-    """All on the reference and the native kernels; one for each operator where the reference's checks are called."""
+    """All on the reference and the native kernels; one for each operator where the reference's checks are called.
+
+    The backends get the same inputs, which take longer to draw than to refuse.
+    """
     for op in OPS.values():
         for number, change in enumerate(changes(op)):
-            for backend in reporting(op):
-                if number > 0 and backend not in ("reference", "ORT native"):
-                    continue
-                yield pytest.param(op, change, backend, id=f"{op.name}: {change.name}-{backend}")
+            backends = [name for name in reporting(op) if number == 0 or name in ("reference", "ORT native")]
+            yield pytest.param(op, change, backends, id=f"{op.name}: {change.name}")
 
 
-@pytest.mark.parametrize(("op", "change", "backend"), list(each_change()))
-def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, backend: str) -> None:
+@pytest.mark.parametrize(("op", "change", "backends"), list(each_change()))
+def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, backends: list[str]) -> None:
     binding = a_binding(op)
 
     # What can be made illegal is rare among some legal inputs.
@@ -50,7 +51,8 @@ def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, b
     @given(illegal_arguments(op, binding, change))
     def check(illegal: tuple[Arguments, str]) -> None:
         inputs, message = illegal
-        assert_refused(op, backend, binding, dict(change.attributes), inputs, message)
+        for backend in backends:
+            assert_refused(op, backend, binding, dict(change.attributes), inputs, message)
 
     check()
 

@@ -155,18 +155,18 @@ class TestDeepRec:
 
     @pytest.fixture
     def saved(self, tmp_path):
-        """`saved(first_rows, **attributes)` saves a model that gathers rows."""
+        """`saved(first_rows, **attributes)` saves a model that gathers rows; `parts` holds some of the keys each."""
         tf = pytest.importorskip("tensorflow")
 
-        def save(first, *, default=None, **attributes):
+        def save(first, *, default=None, name="a/embedding", parts=None, **attributes):
             saver = tf.raw_ops.SaveV2
             (tmp_path / "variables").mkdir()
-            names = ["a/embedding-keys", "a/embedding-values"]
+            parts = {"a/embedding": slice(None)} if parts is None else parts
             saver(
                 prefix=str(tmp_path / "variables" / "variables"),
-                tensor_names=names,
-                shape_and_slices=["", ""],
-                tensors=[tf.constant(self.KEYS), tf.constant(self.ROWS)],
+                tensor_names=[f"{part}-{what}" for part in parts for what in ("keys", "values")],
+                shape_and_slices=["", ""] * len(parts),
+                tensors=[tf.constant(array[some]) for some in parts.values() for array in (self.KEYS, self.ROWS)],
             )
             saved = SavedModel()
             meta = saved.meta_graphs.add()
@@ -179,27 +179,27 @@ class TestDeepRec:
                     node.attr[key].type = number
                 return node
 
-            for name, array, number in (("first", first, 1), ("empty", np.int64(-1), 9), ("rows", default, 1)):
+            for const, array, number in (("first", first, 1), ("empty", np.int64(-1), 9), ("rows", default, 1)):
                 if array is not None:
-                    node = add("Const", name, dtype=number)
+                    node = add("Const", const, dtype=number)
                     node.attr["value"].tensor.ParseFromString(tf.make_tensor_proto(array).SerializeToString())
             add("Placeholder", "ids", dtype=9)
-            add("KvVarHandleOp", "a/embedding", dtype=1, Tkeys=9)
-            made = add("InitializeKvVariableV2Op", "make", "a/embedding", "a/embedding", "first", "empty", dtype=1)
+            add("KvVarHandleOp", name, dtype=1, Tkeys=9)
+            made = add("InitializeKvVariableV2Op", "make", name, name, "first", "empty", dtype=1)
             for key, value in attributes.items():
                 setattr(made.attr[key], "f" if isinstance(value, float) else "i", value)
-            found = add("KvResourceGather", "found", "a/embedding", "ids", "rows" if default is not None else "first")
+            found = add("KvResourceGather", "found", name, "ids", "rows" if default is not None else "first")
             found.attr["dtype"].type, found.attr["Tkeys"].type = 1, 9
             found.attr["is_use_default_value_tensor"].b = default is not None
             signature = meta.signature_def["serving_default"]
-            for ports, name, tensor, number in (
+            for ports, port, tensor, number in (
                 (signature.inputs, "ids", "ids:0", 9),
                 (signature.outputs, "rows", "found:0", 1),
             ):
-                ports[name].name, ports[name].dtype = tensor, number
-                ports[name].tensor_shape.dim.add(size=-1)
-                if name == "rows":
-                    ports[name].tensor_shape.dim.add(size=3)
+                ports[port].name, ports[port].dtype = tensor, number
+                ports[port].tensor_shape.dim.add(size=-1)
+                if port == "rows":
+                    ports[port].tensor_shape.dim.add(size=3)
             (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
             return tmp_path
 
@@ -213,6 +213,22 @@ class TestDeepRec:
         model = convert(saved(np.full((8, 3), 0.5, np.float32), default_value_dim=8))
         np.testing.assert_array_equal(run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: [0.5] * 3))
         assert ops(model) == {"FindKeys": 1, "Add": 1, "Gather": 1}
+
+    @pytest.mark.parametrize("name", ["a/embedding", "a/embedding/part_0"])
+    def test_parts_of_another_partition_are_joined(self, name, saved, run):
+        """A graph with fewer parts than the checkpoint; else a key of another part would be absent."""
+        parts = {
+            "a/embedding/part_0": slice(0, 1),
+            "a/embedding/part_1": slice(1, 3),
+            "a/embedding/part_2": slice(3, 4),
+        }
+        model = convert(saved(np.full(3, 0.5, np.float32), name=name, parts=parts))
+        np.testing.assert_array_equal(run(model, ids=self.ASKED)["rows"], self.expected(lambda k, key: [0.5] * 3))
+
+    def test_parts_that_are_missing(self, saved):
+        parts = {"a/embedding/part_0": slice(0, 1), "a/embedding/part_2": slice(1, 4)}
+        with pytest.raises(ConversionError, match=r"has the parts \[0, 2\] of a/embedding, which are not all"):
+            convert(saved(np.zeros(3, np.float32), parts=parts))
 
     def test_rows_of_absent_keys_by_remainder(self, saved, run):
         first = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)

@@ -8,6 +8,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
+from onnx_sparse import InferenceSession  # noqa: E402
 from onnx_sparse.cli import main  # noqa: E402
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
@@ -144,10 +145,57 @@ def test_verify_uses_keys_that_exist():
     assert not record.ok
 
 
-def test_a_dense_table_is_refused():
-    table = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, "", "$")
-    with pytest.raises(ConversionError, match="a DenseHashTable is not supported"):
-        convert(looking_up(table, tf.string))
+def dense_table(key, value, default, buckets):
+    nothing, removed = ("nothing", "removed") if key == tf.string else (-1, -2)
+    table = tf.lookup.experimental.DenseHashTable(key, value, default, nothing, removed, initial_num_buckets=buckets)
+    names = tf.constant(KEYS[key], key)
+    table.insert(names, np.arange(3 * np.size(default), dtype=value.as_numpy_dtype).reshape(3, *np.shape(default)))
+    return table
+
+
+@pytest.mark.parametrize("default", [-1, [-1.0, 0.5]], ids=str)
+@pytest.mark.parametrize("key", [tf.string, tf.int64], ids=lambda t: t.name)
+def test_dense_tables(tmp_path, key, default):
+    """They are saved with all their buckets, of which some are empty, or were emptied again."""
+
+    class Holder(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = dense_table(key, tf.float32, default, 8)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], key, "keys")])
+        def look_up(self, keys):
+            return {"values": self.table.lookup(keys), "size": self.table.size()}
+
+    holder = Holder()
+    with pytest.raises(ConversionError, match="or convert the SavedModel that it comes from"):
+        convert(holder.look_up)
+    holder.table.remove(tf.constant(KEYS[key][:1], key))
+    tf.saved_model.save(holder, tmp_path, holder.look_up)
+    found = InferenceSession(convert(tmp_path)).run(["values", "size"], {"keys": np.ravel(ASKED[key])})
+    expected = holder.look_up(tf.constant(np.ravel(ASKED[key]), key))
+    np.testing.assert_array_equal(found[0], expected["values"])
+    assert found[1] == expected["size"] == 2
+
+
+def test_exported_tables(agree):
+    table = static_table(tf.string, tf.int64)
+    mutable = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    mutable.insert(*table.export())
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "x")])
+    def exported(x):
+        made = {}
+        for name, each in (("static", table), ("mutable", mutable)):
+            keys, values = each.export()
+            order = tf.argsort(values)
+            made |= {
+                f"{name} keys": tf.gather(keys, order),
+                f"{name} values": tf.gather(values, order) + tf.reduce_sum(x),
+            }
+        return made
+
+    agree(exported, np.array([1, 2]))
 
 
 def test_a_lookup_in_a_loop(agree):

@@ -369,3 +369,37 @@ def test_loops_of_a_saved_model_of_tensorflow_1(tmp_path, run):
     model = convert(tmp_path / "saved")
     for rows in (4, 0):
         np.testing.assert_array_equal(run(model, x=X[:rows])["sums"], X[:rows] @ [1, 2, 3])
+
+
+def test_lists_of_pieces_that_differ_in_length(agree):
+    """They are read in a loop, read outside of it, put together and counted."""
+
+    @function(ROWS, ([None], tf.int32))
+    def summed(rows, lengths):
+        pieces = tf.TensorArray(tf.float32, tf.size(lengths), infer_shape=False).split(rows, lengths)
+        sums = tf.while_loop(
+            lambda i, _: i < tf.size(lengths),
+            lambda i, total: (i + 1, total * 2.0 + tf.reduce_sum(tf.ensure_shape(pieces.read(i), [None, 3]), 0)),
+            (0, tf.zeros([3])),
+        )[1]
+        return sums, pieces.read(1), pieces.concat(), pieces.size()
+
+    for lengths in ([1, 3], [4, 0], [0, 1, 0, 3]):
+        agree(summed, X, np.array(lengths, np.int32))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_computed_axes(agree, axis):
+    @function(ROWS, ([], tf.int32))
+    def along(x, axis):
+        return (
+            *(
+                tf.math.argmax(x, axis),
+                tf.gather(x, [[1], [0]], axis=axis),
+                tf.math.cumprod(x, axis),
+                tf.roll(x, 1, axis),
+            ),
+            *(tf.concat([x, x * 2], axis), tf.reverse(x, [axis]), tf.split(x, 1, axis)[0]),
+        )
+
+    agree(along, X, np.array(axis, np.int32))

@@ -18,6 +18,7 @@ from onnx_sparse.converters.verification.sample_inputs import (  # noqa: E402
     SparseInput,
     sample,
 )
+from onnx_sparse.models.graphs import graphs  # noqa: E402
 from onnx_sparse.rows.input_roles import find_roles  # noqa: E402
 from onnx_sparse.sessions import runtime  # noqa: E402
 
@@ -498,3 +499,60 @@ def test_words_that_are_hashed_are_of_every_length():
     lengths = {len(word.encode()) for word in words}
     for shortest, longest in ((0, 0), (1, 3), (8, 16), (17, 32), (33, 64), (65, 1000)):
         assert any(shortest <= length <= longest for length in lengths)
+
+
+VALUES, SPLITS = tf.TensorSpec([None], tf.float32, "v"), tf.TensorSpec([None], tf.int64, "s")
+OUTER = tf.TensorSpec([None], tf.int64, "o")
+
+
+def rows_of(values, splits):
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+
+
+def totals(values, splits):
+    """A loop over the rows, which TensorFlow checks."""
+    rows = tf.RaggedTensor.from_row_splits(values, splits)
+    start = (tf.constant(0, tf.int64), tf.zeros([]))
+    return tf.while_loop(lambda i, _: i < rows.nrows(), lambda i, t: (i + 1, t * 0.5 + tf.reduce_sum(rows[i])), start)[
+        1
+    ]
+
+
+#: Functions of parts of ragged tensors, with what nothing in their models says.
+RAGGED_PARTS = {
+    "loop": (totals, (VALUES, SPLITS)),
+    "stack": (lambda v, s: tf.stack([rows_of(v, s), rows_of(v * 2, s)]).to_tensor(), (VALUES, SPLITS)),
+    "stack within rows": (
+        lambda v, s: tf.reduce_sum(tf.stack([rows_of(v, s), rows_of(v * 2, s)], 1).to_tensor(), [1, 2]),
+        (VALUES, SPLITS),
+    ),
+    "two levels": (lambda v, s, o: tf.reduce_sum(rows_of(rows_of(v, s), o), [1, 2]), (VALUES, SPLITS, OUTER)),
+    "two tensors": (
+        lambda v, s, w, o: tf.reduce_sum(rows_of(tf.abs(v), s), 1) + tf.reduce_max(rows_of(w, o).to_tensor(), 1),
+        (VALUES, SPLITS, tf.TensorSpec([None], tf.float32, "w"), OUTER),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RAGGED_PARTS)
+def test_row_splits_are_found_by_trying(name):
+    body, specs = RAGGED_PARTS[name]
+    function = tf.function(body, input_signature=specs, autograph=False)
+    records = verify(function, convert(function))
+    assert [record.verdict for record in records] == [Verdict.EQUAL]
+    assert records[0].batches >= 3
+
+
+def test_a_wrong_loop_over_rows_is_found():
+    """Only with row splits are the numbers computed that a changed model has wrong."""
+    body, specs = RAGGED_PARTS["loop"]
+    function = tf.function(body, input_signature=specs, autograph=False)
+    model = convert(function)
+    (half,) = (
+        each
+        for graph in graphs(model.graph)
+        for each in graph.initializer
+        if numpy_helper.to_array(each).tolist() == 0.5
+    )
+    half.CopyFrom(numpy_helper.from_array(np.float32(0.25), half.name))
+    assert not verify(function, model)[0].ok

@@ -14,11 +14,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from onnx_sparse.converters.onnx import verify as verify_onnx
 from onnx_sparse.converters.verification.batches import Attempt, Attempts, Refused, compare_batches
 from onnx_sparse.converters.verification.comparison import Verdict, compare, magnitude_of, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError, Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS
-from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, with_moved_weights
+from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, quantizes, with_moved_weights
 from onnx_sparse.converters.verification.sample_inputs import (
     KINDS,
     PROBE,
@@ -441,24 +442,63 @@ class TestRoundingNoise:
             np.testing.assert_allclose(after["wide"], before["wide"].astype(np.float32), rtol=2.0**-22)
             np.testing.assert_array_equal(after["half"], before["half"])
 
-    @pytest.mark.parametrize(("has_steps", "ok"), [(False, False), (True, True)])
-    def test_steps_of_models_that_round_are_noise_within_bounds(self, has_steps, ok):
-        """A number between two steps becomes either; a model without steps has no such excuse."""
+    @staticmethod
+    def of_steps(x, wrong=lambda y: y, has_steps=True):
+        """The record of a model that rounds to steps of 1/64, with another order of rounding than its source."""
 
-        def stepped(x, up):
-            return [np.rint(x * 64 * np.float32(1 + up * 2.0**-20)) / 64]
+        def stepped(up, faulty=lambda y: y):
+            return lambda feeds: [faulty(np.rint(feeds["x"] * 64 * np.float32(1 + up * 2.0**-20)) / 64)]
 
-        runs = [lambda feeds, up=up: stepped(feeds["x"], up) for up in (1, -1, 2, -2)]
-        noise = RoundingNoise(
-            lambda feeds: stepped(feeds["x"], 0),
-            lambda feeds: stepped(feeds["x"], 1),
-            lambda: runs,
-            has_steps=has_steps,
+        source, model = stepped(-1), stepped(1, wrong)
+        others = [stepped(up, wrong) for up in (1, -1, 2, -2)]
+        noise = RoundingNoise(source, model, lambda: others, has_steps=has_steps)
+        (record,) = compare_batches(
+            [Attempt(Batch("steps", {"x": x}), source({"x": x}))], {"y": "float32"}, model, noise=noise
         )
-        middle = np.float32([(k + 0.5) / 64 for k in range(64)])
-        attempts = [Attempt(Batch("steps", {"x": middle}), stepped(middle, -1))]
-        (record,) = compare_batches(attempts, {"y": "float32"}, lambda feeds: stepped(feeds["x"], 1), noise=noise)
-        assert record.ok == ok
+        return record
+
+    #: Numbers of which every eighth is between two steps.
+    STEPPED = np.float32([(k + 0.5 * (k % 8 == 0)) / 64 for k in range(64)])
+
+    @pytest.mark.parametrize("has_steps", [False, True])
+    def test_steps_of_models_that_quantize_are_noise(self, has_steps):
+        """A number between two steps becomes either; a model that does not quantize has no such excuse."""
+        assert self.of_steps(self.STEPPED, has_steps=has_steps).ok == has_steps
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [lambda y: y * np.float32(1.03), lambda y: y + np.float32(1 / 64), lambda y: np.where(y > 0.5, y - 1 / 64, y)],
+    )
+    def test_steps_hide_no_fault(self, wrong):
+        """Faults as large as a step are in all elements, or many."""
+        assert not self.of_steps(self.STEPPED, lambda y: wrong(y).astype(np.float32)).ok
+
+    @pytest.mark.parametrize(
+        ("nodes", "expected"),
+        [
+            ("y = Round (x)", False),
+            ("a = Mul (x, s) y = Round (a)", False),
+            ("a = Round (x) y = Mul (a, s)", False),
+            ("a = Mul (x, s) b = Round (a) y = Neg (b)", False),
+            ("a = Div (x, s) b = Add (a, s) c = Round (b) d = Clip (c) y = Mul (d, s)", True),
+            ("a = QuantizeLinear (x, s) y = DequantizeLinear (a, s)", True),
+        ],
+    )
+    def test_what_quantizes(self, nodes, expected):
+        text = f"""<ir_version: 10, opset_import: ["" : 18]> g (float[2] x) => (float[2] y)
+        <float s = {{0.5}}> {{ {nodes} }}"""
+        assert quantizes(onnx.parser.parse_model(text)) == expected
+
+    def test_a_fault_of_a_few_percent_in_a_model_that_rounds(self, tmp_path):
+        """Its numbers cancel, so that it moves by more than the fault with its last digits."""
+        text = """<ir_version: 10, opset_import: ["" : 18]> g (float[n,50] x) => (float[n,50] y)
+        <float far = {30000}, float off = {OFF}> { a = Mul (x, far) r = Round (a) f = Sub (a, r) y = Add (f, off) }"""
+        right, wrong = (onnx.parser.parse_model(text.replace("OFF", off)) for off in ("0.0", "0.0075"))
+        onnx.save(right, tmp_path / "right.onnx")
+        (record,) = verify_onnx(tmp_path / "right.onnx", wrong)
+        assert record.verdict is Verdict.DIFFERENT
+        (record,) = verify_onnx(tmp_path / "right.onnx", right)
+        assert record.ok
 
     def test_a_step_is_none(self):
         """A number at which the answer changes is not moved, and a jump is not taken for noise."""

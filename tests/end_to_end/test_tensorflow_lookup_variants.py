@@ -168,9 +168,15 @@ def feeds(variant: Variant, batch: str) -> dict[str, np.ndarray]:
 
 
 @functools.cache
+def function_of(name: str) -> Any:
+    """The function of a variant, which is traced once."""
+    return VARIANTS[name].function()
+
+
+@functools.cache
 def converted(name: str) -> tuple[Any, list[str], Any]:
     """The function, and the session of its model with the names of the inputs in the order of the feeds."""
-    function = VARIANTS[name].function()
+    function = function_of(name)
     session = onnx_sparse.InferenceSession(convert(function))
     return function, list(feeds(VARIANTS[name], BATCHES[0])), session
 
@@ -178,7 +184,7 @@ def converted(name: str) -> tuple[Any, list[str], Any]:
 @functools.cache
 def converted_from_ge(name: str) -> tuple[Any, list[str], Any]:
     """The same of the function's graph as GE has it, in which no number of rows is known."""
-    function = VARIANTS[name].function()
+    function = function_of(name)
     graph, names = graph_of(function)
     with tempfile.TemporaryDirectory() as folder:
         model = convert_ge(graph.write(Path(folder), "ge_proto_00000000_graph_1_PreRunBegin.txt"))

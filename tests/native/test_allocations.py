@@ -24,10 +24,12 @@ from contract.illegal import Change, a_binding, as_arrays, changes, illegal_argu
 from hypothesis import HealthCheck, given, settings
 from native.sessions import Array, one_node, run, session_for
 from native.sized_inputs import Inputs, bags, cases, segment, shuffled_strings
+from native.test_addresses import displaced
 from native.test_threads import every_operator
 
 import onnx_sparse
 from onnx_sparse import KernelError
+from onnx_sparse.keyed_tables import join_text, text_index
 from onnx_sparse.schemas import OPS, Example, Op
 from onnx_sparse.sessions.runtime import available_backends
 
@@ -135,6 +137,21 @@ def test_rows_of_no_segment_are_not_made(op: str) -> None:
     assert output.shape == (0, width)
     assert memory <= SLACK
     assert steps <= FIXED_STEPS
+
+
+def test_tables_of_keys_at_odd_addresses_are_not_copied() -> None:
+    """Files of tensors align them as they like, and a table may have gigabytes."""
+    content, offsets = join_text([f"key {number}" for number in range(1 << 14)])
+    given = {
+        "key_bytes": displaced(content),
+        "key_offsets": displaced(offsets),
+        "index": displaced(text_index(content, offsets)),
+        "queries": np.array(["key 7", "none"], object),
+    }
+    session = session_for("FindStrings", given)
+    memory, _, (positions,) = cost(lambda: list(session.run(None, given)))
+    assert positions.tolist() == [7, -1]
+    assert memory <= SLACK
 
 
 @pytest.mark.slow

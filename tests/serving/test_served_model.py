@@ -89,3 +89,36 @@ def test_an_input_is_missing(served):
     (error,) = asyncio.run(working(served, served.answer(served.loaded, {})))
     assert isinstance(error, RequestError)
     assert str(error) == "input 'items_i' is missing"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            {5: ([1, 9], [3], (0, 0))},
+            "feature 'items', row 5: EmbeddingSegmentsSum: indices[1] = 9 is out of range [0, 9)",
+        ),
+        ({0: ([], [-1, 2], (0, 0))}, "feature 'path', row 0: EmbeddingBagOffsetsSum: indices[0] = -1 is out of range"),
+        ({2: ([1], [2], (0, 0)), 6: ([9], [], (0, 0))}, "feature 'items', row 6: "),
+        ({3: ([9], [9], (0, 0))}, "row 3: Embedding"),
+    ],
+    ids=["sparse", "ragged", "the last row", "two features"],
+)
+def test_errors_name_the_feature_and_the_row(rows, message, served):
+    """Those of the client's request, whatever other requests ran with it."""
+    bad = request([rows.get(number, ([1], [2, 3], (0, 0))) for number in range(7)])
+    answers = asyncio.run(working(served, *(served.answer(served.loaded, feeds) for feeds in (FEEDS, bad, FEEDS))))
+    assert str(answers[1]).startswith(message)
+    assert answers[1].status == 400
+    assert answers[0]["sums"].tolist() == answers[2]["sums"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("path_r", np.array([1, 0], np.int32)), ("items_i", np.zeros((3, 2), np.int64)), ("box", np.zeros((0, 2), "f"))],
+)
+def test_inputs_that_do_not_fit_together_have_no_row_at_fault(name, value, served):
+    wrong = FEEDS | {"items_v": np.array([1, 99])} | {name: value}
+    (answer,) = asyncio.run(working(served, served.answer(served.loaded, wrong)))
+    assert isinstance(answer, RequestError)
+    assert "row 0" not in str(answer)

@@ -58,7 +58,8 @@ def live_model(form: str, missing: str, keys: list[Any], rows: np.ndarray[Any, A
             nodes.append(helper.make_node("Where", ["is_missing", "count", "found"], ["places"]))
         rows, places = np.concatenate(table), "places"
     constants["ends"] = np.array([0])
-    bag = ["table", places, "ends"]
+    # Without queries, the sum is the row of missing keys.
+    bag = ["table", places, "ends", *(["count"] if "count" in constants else [])]
     if form != "rows of Gather":
         attributes = {"include_last_offset": "false"}
         nodes.append(helper.make_node("EmbeddingBagOffsetsSum", bag, ["sums"], domain="onnx_sparse", **attributes))
@@ -84,6 +85,7 @@ def live_model(form: str, missing: str, keys: list[Any], rows: np.ndarray[Any, A
 def require_answers(path: Path, form: str, held: dict[Any, np.ndarray[Any, Any]], asked: list[Any]) -> None:
     """Compare a model's answers with a dictionary of rows; no row is given for missing keys."""
     session = onnx_sparse.InferenceSession(path)
+    assert not session.run(["sums"], {"queries": array_of(form, [])})[0].any()
     sums, rows = session.run(None, {"queries": array_of(form, asked)})
     expected = np.array([held.get(key, np.zeros(WIDTH, np.float32)) for key in asked], np.float32)
     if form != "rows":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,13 @@ _HELP = {
     "only": "only those whose name has this text",
     "show": "show each as it is examined",
 }
+
+_PROGRESS = re.compile(r"^onnx-sparse: .* \.\.\. \(after \d+ s\)\n", re.MULTILINE)
+
+
+def without_progress(said: str) -> str:
+    """What a command has said, but for what it says each few seconds, as any does on a machine with much else to do."""
+    return _PROGRESS.sub("", said)
 
 
 def parser(doc: str | None, prog: str | None = None, **defaults: Any) -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from support import comparison
@@ -69,7 +70,8 @@ def main(script: str, examine: Examine, what: str, at_once: int) -> None:
     runs, seed, end = 0, given.seed, given.seed + given.count
     while seed < end:
         command = [sys.executable, script, "--work", "--seed", str(seed), "--count", str(min(at_once, end - seed))]
-        environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}  # with oneDNN, TensorFlow writes past its matrices
+        # With oneDNN, TensorFlow writes past its matrices.
+        environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONPATH": str(Path(__file__).parents[1])}
         process = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         last = seed - 1
         for line in process.stdout.splitlines():

@@ -9,6 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+#: The fields of messages by the types of attributes, where these differ.
+_FIELDS = {"int": "i", "float": "f", "bool": "b", "string": "s"}
+_FIELDS |= {f"list({kind})": f"list.{_FIELDS.get(kind, kind)}" for kind in (*_FIELDS, "shape", "func")}
 TABLE = Path(__file__).parents[2] / "converters" / "tensorflow" / "reading" / "operators.txt"
 
 
@@ -51,7 +54,7 @@ def _attribute(attr: Any) -> str:
             return f"{attr.name}=[]"
         return f"{attr.name}:{_type(attr.default_value.type)}" if attr.default_value.type else ""
     if not attr.HasField("default_value"):
-        return "" if attr.type == "func" else str(attr.name)
+        return "" if attr.type == "func" else f"{attr.name}~{_FIELDS.get(attr.type, attr.type)}"
     text = json.dumps(_value(attr.default_value), separators=(",", ":"))
     assert " " not in text, (attr.name, text)
     return f"{attr.name}={text}"

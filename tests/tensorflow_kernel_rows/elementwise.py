@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import tensorflow as tf
 from support.tensorflow_kernels import Row, constant, each, given, numbers, row
 
 _BINARY = (
@@ -34,6 +36,10 @@ ELEMENTWISE = (
     *(row(op, x=each(numbers("mn"), numbers("")), y=numbers("n")) for op in _BINARY),
     *(row(op, x=numbers("mn", -9, 9), y=numbers("n", 1, 4)) for op in _DIVIDING),
     *(row(op, x=numbers("mn", -9, 9), y=constant([-2])) for op in _DIVIDING),
+    *(  # whose quotients are beyond an integer, and are not when they are rounded
+        row(op, x=given([-7.77734375, 7.77734375]), y=given(1.2958984375), T=each(tf.float16, tf.bfloat16, tf.float32))
+        for op in ("FloorDiv", "TruncateDiv")
+    ),
     *(_unary(op, -4, 5) for op in _UNARY),
     *(_unary(op, 0.25, 5) for op in _POSITIVE),
     *(_unary(op, -1, 1) for op in _IN_UNIT),
@@ -52,6 +58,16 @@ ELEMENTWISE = (
     row("BiasAdd", value=each(numbers("mkln"), numbers("mk")), bias=numbers("k"), data_format="NCHW"),
     row("ClipByValue", t=numbers("mn"), clip_value_min=each(numbers(""), given(-1)), clip_value_max=given(2)),
     row("Cast", x=numbers("mn", 0, 9)),
+    *(
+        row("Bitcast", input=given(np.array(value)), T=each(given_type), type=types)
+        for given_type, types, value in (
+            (tf.float32, each(tf.int32, tf.uint32, tf.uint8, tf.int16), [[1.5, -0.0], [1e-40, np.inf], [-3e38, 0]]),
+            (tf.int32, each(tf.float32, tf.uint32, tf.uint8, tf.int16), [[1, -1], [2**31 - 1, -(2**31)], [2**30, 258]]),
+            (tf.int64, each(tf.uint64, tf.int32, tf.uint8, tf.uint16), [[1, -1], [2**63 - 1, -(2**63)], [2**40, 258]]),
+            (tf.uint8, each(tf.int32, tf.float32, tf.uint32, tf.int8), [[1, 2, 3, 255], [0, 0, 128, 127]]),
+            (tf.int16, each(tf.int64, tf.uint64, tf.uint8), [[1, -2, 3, -(2**15)], [0, 0, 128, 2**15 - 1]]),
+        )
+    ),
     row("LeftShift", x=numbers("mn", 0, 5), y=numbers("n", 0, 4)),
     row("RightShift", x=numbers("mn", 0, 50), y=numbers("n", 0, 4)),
     row("SelectV2", condition=numbers("m"), t=numbers("lm"), e=each(numbers("m"), numbers(""))),

@@ -229,4 +229,11 @@ SPARSE = (
         value_range=each(constant([-2, 3]), given([0, 2])),
         nbins=each(constant(4), constant(1), given(5)),
     ),
+    row(
+        "HistogramFixedWidth",
+        values=given([2**31 - 1, -(2**31), 0, 3, -2]),
+        value_range=constant([-2, 3]),
+        nbins=constant(5),
+        T=each(tf.int32, tf.float32, tf.float64),
+    ),
 )

@@ -30,7 +30,7 @@ WINDOWS = (
     row(
         "Conv2D",
         input=numbers("bhwc"),
-        filter=weights("xycd"),
+        filter=weights("xycd", -4, 4),
         strides=_PAIR_STRIDES,
         padding=_PADDING,
         dilations=each([1, 1, 1, 1], [1, 2, 1, 1]),
@@ -42,7 +42,7 @@ WINDOWS = (
     row(
         "Conv2D",
         input=numbers("bhwc"),
-        filter=weights("xygd"),
+        filter=weights("xygd", -4, 4),
         strides=[1, 1, 1, 1],
         padding="SAME",
         data_format="NHWC",
@@ -54,7 +54,7 @@ WINDOWS = (
     row(
         "Conv2D",
         input=numbers("bhwc"),
-        filter=weights("xycd"),
+        filter=weights("xycd", -4, 4),
         strides=[1, 1, 1, 1],
         padding="EXPLICIT",
         explicit_paddings=[0, 0, 1, 0, 2, 1, 0, 0],
@@ -63,10 +63,27 @@ WINDOWS = (
         sizes={"h": 6, "w": 7, "c": 4, "x": 3, "y": 2},
         zeros="",
     ),
+    *(
+        row(
+            "Conv2D",
+            input=numbers("bhwc"),
+            filter=numbers("xycd", -4, 4),
+            strides=_PAIR_STRIDES,
+            padding=padding,
+            explicit_paddings=[0, 0, 1, 0, 2, 1, 0, 0] if padding == "EXPLICIT" else [],
+            dilations=each([1, 1, 1, 1], [1, 2, 1, 1]),
+            data_format="NHWC",
+            use_cudnn_on_gpu=True,
+            sizes={"h": h, "w": 7, "c": 4, "x": 3, "y": 2},
+            zeros="b",
+        )
+        for padding in ("VALID", "SAME", "EXPLICIT")
+        for h in (2, 6)
+    ),
     row(
         "Conv3D",
         input=numbers("bthwc"),
-        filter=weights("zxycd"),
+        filter=weights("zxycd", -4, 4),
         strides=each([1, 1, 1, 1, 1], [1, 2, 1, 2, 1]),
         padding=_PADDING,
         data_format="NDHWC",
@@ -76,7 +93,7 @@ WINDOWS = (
     row(
         "DepthwiseConv2dNative",
         input=numbers("bhwc"),
-        filter=weights("xycd"),
+        filter=weights("xycd", -4, 4),
         strides=each([1, 1, 1, 1], [1, 2, 2, 1]),
         padding=_PADDING,
         data_format="NHWC",
@@ -88,7 +105,7 @@ WINDOWS = (
         row(
             "Conv2DBackpropInput",
             input_sizes=sizes,
-            filter=weights("xycd"),
+            filter=weights("xycd", -4, 4),
             out_backprop=numbers("bhwd"),
             strides=[1, 2, 2, 1],
             padding=padding,
@@ -105,7 +122,7 @@ WINDOWS = (
     row(
         "Conv3DBackpropInputV2",
         input_sizes=constant([2, 4, 6, 8, 4]),
-        filter=weights("zxycd"),
+        filter=weights("zxycd", -4, 4),
         out_backprop=numbers("bthwd"),
         strides=[1, 2, 2, 2, 1],
         padding="SAME",
@@ -182,9 +199,9 @@ WINDOWS = (
     row(
         "FusedBatchNormV3",
         x=numbers("bhwc"),
-        scale=numbers("c"),
-        offset=numbers("c"),
-        mean=numbers("c"),
+        scale=numbers("c", -4, 4),
+        offset=numbers("c", -4, 4),
+        mean=numbers("c", -4, 4),
         variance=numbers("c", 1, 4),
         epsilon=each(1e-3, 1e-1),
         is_training=each(False, True),

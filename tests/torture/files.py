@@ -31,8 +31,6 @@ from torture.roads import CONVERSIONS, ROADS, as_text
 from torture.worker import PATIENCE, Worker
 
 MOST_MEMORY = 2 << 30
-#: What a command says that takes seconds, as any does on a machine with much else to do.
-_PROGRESS = re.compile(r"^onnx-sparse: .* \.\.\. \(after \d+ s\)\n", re.MULTILINE)
 #: What no conversion may read: it lies beside the folder of the source.
 SECRET = b"this is none of the source's business" * 10
 
@@ -125,7 +123,7 @@ class Scene:
             finally:
                 self._watches = False
         took = time.process_time() - begun
-        stdout, stderr = texts[0], _PROGRESS.sub("", texts[1])
+        stdout, stderr = texts[0], program.without_progress(texts[1])
         fault = self._fault(code, stdout, stderr, path)
         if not fault and took > PATIENCE:
             fault = f"takes {took:.0f} s"

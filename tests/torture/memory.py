@@ -103,7 +103,7 @@ class Conversion:
                 code = error
             finally:
                 sys.settrace(None)
-        return code, texts[1]
+        return code, program.without_progress(texts[1])
 
     def fails_well(self, line: int) -> str:
         """Run out of memory at a line; returns what is wrong with the outcome, or ""."""

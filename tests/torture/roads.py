@@ -324,12 +324,38 @@ def _keras_models(keras: Any) -> list[Any]:
     ]
 
 
+def _torch_programs(folder: Path) -> list[Path]:
+    import torch
+
+    class Pooled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bags, self.dense = torch.nn.EmbeddingBag(10, 4, mode="mean"), torch.nn.Linear(4, 2)
+
+        def forward(self, ids: Any, offsets: Any) -> Any:
+            return torch.relu(self.dense(self.bags(ids, offsets)))
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: x - 1.0, (x,))
+
+    dynamic = torch.export.Dim.DYNAMIC
+    programs = {
+        "pooled": (Pooled(), (torch.arange(6), torch.tensor([0, 2])), ({0: dynamic}, {0: dynamic})),
+        "chosen": (Chosen(), (torch.ones(3, 2),), ({0: dynamic},)),
+    }
+    for name, (module, inputs, sizes) in programs.items():
+        torch.export.save(torch.export.export(module, inputs, dynamic_shapes=sizes), folder / f"{name}.pt2")
+    return [folder / f"{name}.pt2" for name in programs]
+
+
 CONVERSIONS = {
     "onnx": _converting(_onnx_sources, _onnx_mutations),
     "openvino": _converting(openvino_sources, lambda: {".xml": as_text(mutated_xml)}),
     "ascend": _converting(_ascend_sources, _ascend_mutations, "--from", "ascend"),
     "saved_model": _converting(_saved_models, _saved_model_mutations),
     "graph_def": _converting(_graph_defs, _graph_def_mutations),
+    "torch": _converting(_torch_programs, lambda: {".pt2": mutated_zip}),
     "keras": _converting(_keras_files, lambda: {".keras": mutated_zip, ".h5": _mutated_hdf5}),
 }
 

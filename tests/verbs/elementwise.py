@@ -261,7 +261,7 @@ _OF_FLOATS: tuple[tuple[Any, ...], ...] = (
     ("hard_sigmoid", lambda x: np.clip(x / 6 + 0.5, 0, 1), one(), None, "HSigmoid-5", "HardSigmoid", None, 16),
 )  # fmt: skip
 #: Functions that cancel out what is of the size of 1.
-_NEAR_ONE = ("sin", "cos", "elu", "selu", "gelu", "gelu_tanh", "erf_inv")
+_NEAR_ONE = ("sin", "cos", "elu", "selu", "gelu", "gelu_tanh", "erf_inv", "hard_swish", "hard_sigmoid")
 #: ONNX Runtime computes them in float32 only, and Ascend has no operator of doubles.
 _WITHOUT_DOUBLE = ("cos", "erf", "gelu")
 for _name, _compute, _draw, _tf, _ov, _ge, _atb, _digits in _OF_FLOATS:

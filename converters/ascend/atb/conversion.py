@@ -150,14 +150,10 @@ def _place_inputs(
     return inputs, unknown
 
 
-def input_record(graph: AtbGraph, name: str, records: Records) -> TensorRecord | None:
-    """A dump's record of an input: as the graph reads it, else as the first operation reads it."""
-    return _input_record(graph, name, records, _first_uses(graph))
-
-
 def _input_record(
     graph: AtbGraph, name: str, records: Records, first_use: Mapping[str, tuple[AtbNode, int]]
 ) -> TensorRecord | None:
+    """A dump's record of an input: as the graph reads it, else as the first operation reads it."""
     own, position = records.of((), graph.name).inputs, graph.inputs.index(name)
     if position < len(own) and own[position] is not None:
         return own[position]

@@ -117,12 +117,10 @@ class OperationRunner:
         return pipeline.run(draft, passes())
 
     def _loaded(self, model: ModelProto) -> Any:
-        import onnxruntime
-
+        from onnx_sparse.sessions.quiet import quiet_options
         from onnx_sparse.sessions.runtime import InferenceSession
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # failures are raised as exceptions
+        options = quiet_options()
         options.enable_cpu_mem_arena = False  # it would keep the largest tensors of every session
         try:
             return InferenceSession(model, options, backend=self._backend)

@@ -67,15 +67,23 @@ class Attributes(MessageAttributes):
     def __getitem__(self, name: str) -> Any:
         self._read.add(name)
         if name in self._values and (kind := self._values[name].WhichOneof("value")) is not None:
-            expected = _KINDS.get(type(self._operator.defaults.get(name)), (kind,))
-            if kind not in expected:
-                raise Unsupported(f"its attribute {name} is a field {kind}; {expected[0]} is expected")
+            self._refuse_other_fields(name, kind)
             return _value(self._values[name])
         if name in self._operator.types:
             return ONNX_TYPES.get(self._operator.types[name], 0)
         if self._operator.defaults.get(name) is None:
             raise KeyError(name)
         return _from_json(self._operator.defaults[name])
+
+    def _refuse_other_fields(self, name: str, kind: str) -> None:
+        """Raise Unsupported where an attribute is held by a field that its operator does not declare."""
+        operator, held = self._operator, kind
+        if kind == "list":
+            held = ".".join(["list", *(field.name for field, _ in self._values[name].list.ListFields())])
+        declared = operator.fields.get(name)
+        expected = _KINDS.get(type(operator.defaults.get(name)), (kind,)) if declared is None else (declared,)
+        if not any(f"{held}.".startswith(f"{each}.") or f"{each}.".startswith(f"{held}.") for each in expected):
+            raise Unsupported(f"its attribute {name} is a field {held}; {expected[0]} is expected")
 
     def __contains__(self, name: object) -> bool:
         own = name in self._values or name in self._operator.types

@@ -27,6 +27,7 @@ from onnx_sparse.converters.tensorflow.importing.nodes import (
 from onnx_sparse.converters.tensorflow.importing.states import VariableValues
 from onnx_sparse.converters.tensorflow.importing.values import (
     ComplexTensor,
+    ListOfPieces,
     ListOfRows,
     ListOfTensors,
     RaggedRows,
@@ -50,6 +51,7 @@ _NOT_COUNTED = frozenset({"Const", "Placeholder", "VarHandleOp", "VariableV2", "
 #: What values are that are no tensors of numbers.
 _KINDS = {
     ListOfTensors: "a list of tensors",
+    ListOfPieces: "a list of pieces of a tensor",
     RaggedRows: "a variant of a ragged tensor",
     ListOfRows: "a list of ragged tensors",
     Resource: "a resource",
@@ -163,7 +165,9 @@ class Importer(Context):
                     if node.op not in STRUCTURE:
                         find_handler(node.op)
                         refuse_types(node)
-                except (IndexError, ValueError, OverflowError, ZeroDivisionError) as error:
+                except IndexError as error:  # whose text is Python's
+                    raise Unsupported(_DO_NOT_FIT) from error
+                except (ValueError, OverflowError, ZeroDivisionError) as error:
                     raise Unsupported(f"{_DO_NOT_FIT}: {error}") from error
             waiting.pop()
             self._open.discard(key)

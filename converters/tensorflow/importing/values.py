@@ -45,6 +45,19 @@ class ListOfTensors:
 
 
 @dataclass(frozen=True)
+class ListOfPieces:
+    """A list of the pieces of a tensor, which differ in length.
+
+    Attributes:
+        whole: The tensor.
+        lengths: The rows of each piece, int64 `[n]`.
+    """
+
+    whole: Tensor
+    lengths: Tensor
+
+
+@dataclass(frozen=True)
 class RaggedRows:
     """A ragged tensor as one variant, or as a vector of variants, one for each of its rows.
 
@@ -103,7 +116,7 @@ class SparseMatrix:
 
 
 #: What a tensor of TensorFlow is.
-Value = Tensor | Resource | ListOfTensors | RaggedRows | ListOfRows | ComplexTensor | SparseMatrix
+Value = Tensor | Resource | ListOfTensors | ListOfPieces | RaggedRows | ListOfRows | ComplexTensor | SparseMatrix
 
 #: A lookup table.
 Table = KeyedTable

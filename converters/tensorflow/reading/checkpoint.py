@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,10 @@ class Checkpoint:
 
     def __contains__(self, key: str) -> bool:
         return key.encode() in self._entries
+
+    def matches(self, pattern: re.Pattern[bytes]) -> list[re.Match[bytes]]:
+        """Those of its keys that are of a form."""
+        return [found for key in self._entries if (found := pattern.fullmatch(key))]
 
     def read(self, key: str, part: str = "") -> Array:
         """The value of a tensor; large ones are mapped into memory, strings are bytes in an array of objects.

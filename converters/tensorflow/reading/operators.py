@@ -9,7 +9,8 @@ the outputs with their types, and the attributes:
 
 A type is that of an attribute or one of TensorFlow's. `*` comes before the attribute with the length of a list of
 outputs of one type, `**` before that with the list of their types; an input of several tensors ends in `*`. Attributes
-have their defaults as JSON, or as `:type`; types without a default are not listed.
+have their defaults as JSON, or as `:type`; types without a default are not listed. Of the others without a default, `~`
+comes before the field of the message that holds the value; `list.i` is one of a list.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -58,6 +59,7 @@ class Operator:
         outputs: Its outputs.
         defaults: The attributes: their defaults, in JSON; None where there is none.
         types: The numbers of the types that attributes have by default.
+        fields: The fields of the message that hold the attributes that have no default.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Operator:
     outputs: tuple[Output, ...]
     defaults: Mapping[str, Any]
     types: Mapping[str, int]
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     def takes(self, count: int) -> bool:
         """Whether a node can have as many inputs."""
@@ -132,7 +135,7 @@ def _parsed(line: str) -> Operator:
     match = _LINE.fullmatch(line)
     assert match is not None, line
     name, inputs, outputs, attributes = match.groups()
-    defaults, types = {}, {}
+    defaults, types, fields = {}, {}, {}
     for text in (attributes or "").split():
         key, is_value, value = text.partition("=")
         if is_value:
@@ -142,6 +145,7 @@ def _parsed(line: str) -> Operator:
         if is_type:
             types[key] = NUMBERS.get(value, 0)
         else:
+            key, _, fields[key] = text.partition("~")
             defaults[key] = None
     made = []
     for text in outputs.split(", ") if outputs else ():
@@ -155,4 +159,4 @@ def _parsed(line: str) -> Operator:
                 types=output[4] if output[3] == "**" else "",
             )
         )
-    return Operator(name, tuple(filter(None, inputs.split(", "))), tuple(made), defaults, types)
+    return Operator(name, tuple(filter(None, inputs.split(", "))), tuple(made), defaults, types, fields)

@@ -24,6 +24,14 @@ VARIABLES = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 _UNNAMED = re.compile(r"Variable(_\d+)?")
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
+#: A part of a variable that is partitioned.
+_PART = re.compile(r"(.+)/part_(\d+)")
+
+
+def _names(node: NodeDef) -> list[str]:
+    """The shared name of a variable, if it has one, and that of its node."""
+    shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
+    return [*filter(None, (shared, str(node.name)))]
 
 
 class Variables:
@@ -65,31 +73,47 @@ class Variables:
         if self._checkpoint is None:
             raise Unsupported(f"the value of the variable {node.name} is not in the model; freeze the graph first")
         keys = self._known_keys(self._checkpoint)
-        shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
         if node.name in keys:
             return self._checkpoint.read(*keys[node.name])
-        for name in filter(None, (shared, node.name)):
+        for name in _names(node):
             for key in (self._by_name.get(name), name):
                 if key is not None and key in self._checkpoint:
                     return self._checkpoint.read(key)
-        raise Unsupported(f"the checkpoint has no value for the variable {shared or node.name}")
+        raise Unsupported(f"the checkpoint has no value for the variable {_names(node)[0]}")
 
     def keys_and_rows(self, node: NodeDef) -> list[tuple[Array, Array]]:
         """The keys and rows that the checkpoint has under the name of a table; none if it has none.
 
+        A partitioned EmbeddingVariable of DeepRec has `NAME/part_0`, `NAME/part_1` and so on. If the graph has another
+        number of parts, its partition of keys is another one, and each part gets all keys.
+
         Raises:
-            Unsupported: They are damaged.
+            Unsupported: They are damaged, or parts are missing.
         """
-        shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
-        for name in filter(None, (shared, node.name)) if self._checkpoint is not None else ():
-            if self._checkpoint is not None and f"{name}-keys" in self._checkpoint:
-                return [(self._checkpoint.read(f"{name}-keys"), self._checkpoint.read(f"{name}-values"))]
+        checkpoint = self._checkpoint
+        for name in _names(node) if checkpoint is not None else ():
+            assert checkpoint is not None
+            part = _PART.fullmatch(name)
+            variable = part[1] if part else name
+            saved = checkpoint.matches(re.compile(rf"{re.escape(variable)}/part_(\d+)-keys".encode()))
+            numbers = sorted(int(found[1]) for found in saved)
+            if numbers != [*range(len(numbers))]:
+                raise Unsupported(f"the checkpoint has the parts {numbers} of {variable}, which are not all")
+            is_as_saved = part is None or self._parts(variable) == len(numbers)
+            held = [name] if is_as_saved and f"{name}-keys" in checkpoint else [f"{variable}/part_{k}" for k in numbers]
+            if held:
+                return [(checkpoint.read(f"{each}-keys"), checkpoint.read(f"{each}-values")) for each in held]
         return []
+
+    def _parts(self, variable: str) -> int:
+        """How many parts of a variable the graph has."""
+        handles = (node for _, node in self._graph.every() if node.op == "KvVarHandleOp")
+        parts = (_PART.fullmatch(name) for node in handles for name in _names(node)[:1])
+        return len({part[2] for part in parts if part and part[1] == variable})
 
     def name(self, node: NodeDef) -> str:
         """The name of a variable: the one that it was given, or else its place among the objects of the model."""
-        shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
-        name = shared or str(node.name)
+        name = _names(node)[0]
         if self._checkpoint is None or not _UNNAMED.fullmatch(name):
             return name
         key = self._known_keys(self._checkpoint).get(node.name, (self._by_name.get(name, name), ""))[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from onnx import TensorProto
+
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering.rounding import truncated
-from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, UNSIGNED_INTEGERS
 
 
 def floor_div(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
@@ -14,9 +16,9 @@ def floor_div(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
     Of integers, it is exact at the ends of the type. Division by zero, and of the least integer by -1, are not defined.
     That of floats is the rounded quotient's: infinite or NaN where that is.
     """
-    quotient = emit.op("Div", x, y)
     if x.dtype in FLOATS:
-        return emit.op("Floor", quotient)
+        return emit.cast(emit.op("Floor", _rounded_quotient(emit, x, y)), x.dtype)
+    quotient = emit.op("Div", x, y)
     if x.dtype in UNSIGNED_INTEGERS:
         return quotient
     # One remainder has the sign of y, the other that of x; where they differ, the quotient is one too large. To divide
@@ -28,7 +30,18 @@ def floor_div(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
 
 def truncate_div(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
     """The quotient of two tensors of one element type, rounded toward zero; see `floor_div`."""
-    return truncated(emit, emit.op("Div", x, y))
+    return emit.cast(truncated(emit, _rounded_quotient(emit, x, y)), x.dtype)
+
+
+def _rounded_quotient(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:
+    """The quotient; of half floats, as float32 that are rounded to their type.
+
+    ONNX Runtime computes these in float32, and does not round between two nodes.
+    """
+    if x.dtype not in HALF_FLOATS:
+        return emit.op("Div", x, y)
+    wide = emit.op("Div", *(emit.cast(each, TensorProto.FLOAT) for each in (x, y)))
+    return emit.cast(emit.cast(wide, x.dtype), TensorProto.FLOAT)
 
 
 def floor_mod(emit: Emitter, x: Tensor, y: Tensor) -> Tensor:

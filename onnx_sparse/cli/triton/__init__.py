@@ -159,12 +159,13 @@ def _obstacle(arguments: argparse.Namespace, known: Features) -> tuple[str | Non
     from onnx_sparse.cli.triton.batching import obstacle
     from onnx_sparse.rows.row_independence import UNTRIED, try_rows
     from onnx_sparse.sessions.ort_errors import ort_message
+    from onnx_sparse.sessions.quiet import quiet_options
     from onnx_sparse.sessions.runtime import InferenceSession
 
     if not arguments.max_batch_size:
         return "--max-batch-size 0", []
     try:
-        session = InferenceSession(arguments.model, _quiet_options(), providers=["CPUExecutionProvider"])
+        session = InferenceSession(arguments.model, quiet_options(), providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class
         raise CommandError(f"{arguments.model} cannot be opened: {ort_message(error)}") from error
     reason = obstacle(session, known)
@@ -244,23 +245,15 @@ def _opened(path: Path, library: Path | None) -> Any:
     import onnxruntime
 
     from onnx_sparse.sessions.ort_errors import ort_message
+    from onnx_sparse.sessions.quiet import quiet_options
 
-    options = _quiet_options()
+    options = quiet_options()
     try:
         if library is not None:
             options.register_custom_ops_library(str(library))
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class
         raise CommandError(f"ONNX Runtime refuses the model for Triton: {ort_message(error)}") from error
-
-
-def _quiet_options() -> Any:
-    """Session options for which ONNX Runtime logs nothing: a failure raises an exception."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return options
 
 
 def _show(document: dict[str, Any], folder: Path) -> None:

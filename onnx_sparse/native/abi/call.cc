@@ -66,8 +66,9 @@ void Call::read_input(const Runtime& runtime, size_t index, const Input& declare
     throw InvalidArgument{"input " + std::string(declared.name) + " has no value"};
   }
   if (!dims.empty()) dims_.push_back(std::move(dims));  // which are where they were
-  // Kernels index integers as an array. Values, of which there may be gigabytes, are read wherever they are.
-  const bool is_array = (tensor.type == ORT_INT32 || tensor.type == ORT_INT64) && declared.type != "T";
+  // Kernels index integers as an array. What may have gigabytes, values and tables, is read wherever it is.
+  const bool is_integer = tensor.type == ORT_INT32 || tensor.type == ORT_INT64;
+  const bool is_array = is_integer && declared.type != "T" && !declared.sparsely_read;
   if (is_array && !is_aligned(tensor.data, size_of(tensor.type))) {
     const size_t bytes = static_cast<size_t>(tensor.size()) * size_of(tensor.type);
     aligned_inputs_.emplace_back(new char[bytes]);

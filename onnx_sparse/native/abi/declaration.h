@@ -51,6 +51,7 @@ struct Input {
   bool broadcasts;
   bool is_size;
   int64_t low;  // the least legal value of a size
+  bool sparsely_read;
 
   constexpr bool optional() const { return sentinel != Sentinel::none; }
 };

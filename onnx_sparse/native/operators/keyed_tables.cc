@@ -53,13 +53,13 @@ class Texts {
   using Query = std::string_view;
 
   Texts(const Tensor& bytes, const Tensor& offsets)
-      : bytes_(bytes.as<char>()), size_(bytes.size()), offsets_(offsets.as<int64_t>()) {}
+      : bytes_(bytes.as<char>()), size_(bytes.size()), offsets_(offsets) {}
 
   static uint64_t hash_of(std::string_view key) { return fingerprint64(key); }
   uint64_t hash(int64_t position) const { return fingerprint64(at(position)); }
   void prefetch(int64_t position) const {
-    __builtin_prefetch(offsets_ + position);
-    __builtin_prefetch(offsets_ + position + 1);
+    offsets_.prefetch(position);
+    offsets_.prefetch(position + 1);
   }
   void prefetch_again(int64_t position) const {
     if (is_legal(position)) __builtin_prefetch(bytes_ + offsets_[position]);
@@ -78,7 +78,7 @@ class Texts {
     if (!illegal_.any()) return;
     const size_t at = illegal_.message();
     const auto offset = [&](size_t k) {
-      return "key_offsets[" + std::to_string(k) + "] = " + std::to_string(offsets_[k]);
+      return "key_offsets[" + std::to_string(k) + "] = " + std::to_string(offsets_[static_cast<int64_t>(k)]);
     };
     throw InvalidArgument{offset(at) + " and " + offset(at + 1) + " are no part of the " + std::to_string(size_) +
                           " bytes"};
@@ -94,7 +94,7 @@ class Texts {
 
   const char* bytes_;
   int64_t size_;
-  const int64_t* offsets_;
+  Integers<int64_t> offsets_;
   mutable FirstRefused illegal_;
 };
 

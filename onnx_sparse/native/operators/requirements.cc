@@ -1,6 +1,7 @@
 #include "operators/requirements.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "loops/loops.h"
 
@@ -36,18 +37,21 @@ bool all_in_range(const Call& call, const Tensor& values, int64_t high,
   });
 }
 
+// Row splits at any address.
 template <class Id>
-void require_splits(std::string_view name, const Id* splits, int64_t count, int64_t size) {
-  if (splits[0] != 0) throw InvalidArgument{element(name, 0) + " = " + std::to_string(splits[0]) + " must be 0"};
+void require_splits(std::string_view name, const Tensor& splits, int64_t count, int64_t size) {
+  const auto at = [data = splits.as<char>()](int64_t k) {
+    Id split;
+    std::memcpy(&split, data + k * static_cast<int64_t>(sizeof split), sizeof split);
+    return split;
+  };
+  const auto shown = [&](int64_t k) { return element(name, k) + " = " + std::to_string(at(k)); };
+  if (at(0) != 0) throw InvalidArgument{shown(0) + " must be 0"};
   for (int64_t k = 1; k < count; ++k) {
-    if (splits[k] < splits[k - 1]) {
-      throw InvalidArgument{element(name, k) + " = " + std::to_string(splits[k]) + " is less than " +
-                            element(name, k - 1) + " = " + std::to_string(splits[k - 1])};
-    }
+    if (at(k) < at(k - 1)) throw InvalidArgument{shown(k) + " is less than " + shown(k - 1)};
   }
-  if (splits[count - 1] != size) {
-    throw InvalidArgument{element(name, count - 1) + " = " + std::to_string(splits[count - 1]) + " must be " +
-                          std::to_string(size) + ", the number of values"};
+  if (at(count - 1) != size) {
+    throw InvalidArgument{shown(count - 1) + " must be " + std::to_string(size) + ", the number of values"};
   }
 }
 
@@ -106,8 +110,8 @@ void require_in_range(std::string_view name, const Tensor& values, int64_t count
 void require_row_splits(std::string_view name, const Tensor& splits, int64_t size) {
   const int64_t count = splits.size();
   if (count == 0) throw InvalidArgument{std::string(name) + " has 0 elements; at least 1 expected"};
-  splits.type == ORT_INT32 ? require_splits(name, splits.as<int32_t>(), count, size)
-                           : require_splits(name, splits.as<int64_t>(), count, size);
+  splits.type == ORT_INT32 ? require_splits<int32_t>(name, splits, count, size)
+                           : require_splits<int64_t>(name, splits, count, size);
 }
 
 std::string element_name(std::string_view name, const Tensor& tensor, int64_t position) {

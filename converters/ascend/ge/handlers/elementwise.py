@@ -9,13 +9,12 @@ from onnx_sparse.converters.ascend.dtypes import ACL
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.fill import constant_of
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
-from onnx_sparse.converters.ascend.quantization import dequantization_scale, float_bits
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.lowering import activations, arithmetic, division, rounding
+from onnx_sparse.converters.writing.lowering import activations, arithmetic, bits, division, rounding
 from onnx_sparse.converters.writing.lowering.selecting import select_rows
 from onnx_sparse.converters.writing.registry import lowered
-from onnx_sparse.schemas.declaration import FLOATS, numpy_dtype
+from onnx_sparse.schemas.declaration import FLOATS
 
 _BINARY = {
     "Add": "Add",
@@ -37,9 +36,6 @@ _COMPARISONS = {
 _UNARY = ("Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Sin", "Cos", "Tan", "Reciprocal")
 #: Functions that leave an integer as it is.
 _ROUNDING = ("Floor", "Ceil", "Round")
-#: Element types of one width, between which a cast keeps the bits.
-_SAME_BITS = ({TensorProto.INT8, TensorProto.UINT8}, {TensorProto.INT16, TensorProto.UINT16},
-              {TensorProto.INT32, TensorProto.UINT32}, {TensorProto.INT64, TensorProto.UINT64})  # fmt: skip
 
 
 @handles("Identity", "TensorMove", "IdentityN", to="Identity")
@@ -225,7 +221,7 @@ def bias_add(node: Node, emit: AscendEmitter) -> Tensor:
 @handles(
     "Bitcast",
     to="Cast, Identity",
-    notes="of constants, integers of one width, float32 and its bits",
+    notes="of constants, integers and float32",
 )
 def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
     """Bitcast(x | type): the same bits as another element type."""
@@ -234,16 +230,4 @@ def bitcast(node: Node, emit: AscendEmitter) -> Tensor:
     dtype = ACL.get(number)
     if dtype is None:
         raise Unsupported(f"type {number} is not an element type that ONNX has")
-    if dtype == x.dtype:
-        return x
-    if x.value is not None:
-        width, wanted = x.value.dtype.itemsize, numpy_dtype(dtype).itemsize
-        if width == wanted or (x.value.ndim and x.value.shape[-1] * width % wanted == 0):
-            return emit.constant(x.value.copy().view(numpy_dtype(dtype)), dtype)
-    if any({dtype, x.dtype} <= kinds for kinds in _SAME_BITS):
-        return emit.cast(x, dtype)
-    if dtype == TensorProto.FLOAT and x.dtype in (TensorProto.INT32, TensorProto.UINT32):
-        return dequantization_scale(emit, emit.cast(x, TensorProto.INT64))
-    if x.dtype == TensorProto.FLOAT and dtype in (TensorProto.INT32, TensorProto.UINT32):
-        return emit.cast(float_bits(emit, x), dtype)
-    raise Unsupported(f"the bits of {x} as another type: standard ONNX of this opset has no operator for it")
+    return bits.reinterpreted(emit, x, dtype)

@@ -11,11 +11,11 @@ from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, ha
 from onnx_sparse.converters.ascend.quantization import (
     dequantization_scale,
     dynamic_symmetric,
-    float_bits,
     integer_matmul,
 )
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.bits import float_bits
 
 
 @handles("RotaryMul", to="Split, Neg, Concat, Mul, Add")

@@ -18,7 +18,10 @@ from onnx_sparse.schemas.declaration import FLOATS
 _FLOATS = ("float16", "bfloat16", "float")
 
 
-@handles("Conv2D", "Conv3D", to="Conv", dtypes=_FLOATS, ignored=("use_cudnn_on_gpu",))
+@handles(
+    "Conv2D", "Conv3D", to="Conv", dtypes=_FLOATS, ignored=("use_cudnn_on_gpu",),
+    differs="a weight that is not finite is not multiplied by the zeros of a border, which makes NaN in TensorFlow",
+)  # fmt: skip
 def convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     """A convolution with strides, dilations and groups; the groups are those of the filter."""
     x, weight = node["input"], node["filter"]
@@ -37,7 +40,7 @@ def convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
         group = channels // each if filters != 1 and channels and each else 1
         return emit.op("Conv", first, ordered, group=group, **windows)
 
-    return layout.convolved(weight.shape[:-2] if weight.shape else (), convolve)
+    return layout.convolved(weight, convolve)
 
 
 def _by_groups(x: Tensor, weight: Tensor, windows: Mapping[str, Any], emit: TensorFlowEmitter) -> Tensor:
@@ -79,9 +82,7 @@ def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     height, width, channels, each = weight.dims
     ordered = emit.op("Transpose", weight, perm=[2, 3, 0, 1])
     filters = emit.op("Reshape", ordered, emit.constant([channels * each, 1, height, width]))
-    return layout.convolved(
-        (height, width), lambda first, windows: emit.op("Conv", first, filters, group=channels, **windows)
-    )
+    return layout.convolved(weight, lambda first, windows: emit.op("Conv", first, filters, group=channels, **windows))
 
 
 @handles(
@@ -91,6 +92,7 @@ def depthwise_convolution(node: Node, emit: TensorFlowEmitter) -> Tensor:
     to="BatchNormalization",
     dtypes=_FLOATS,
     ignored=("exponential_avg_factor",),
+    differs="a scale or mean that is not finite makes NaN, where TensorFlow subtracts the mean first",
 )
 def batch_normalization(node: Node, emit: TensorFlowEmitter) -> tuple[Tensor, ...]:
     """The normalization with given means and variances."""

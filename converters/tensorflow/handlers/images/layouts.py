@@ -54,40 +54,45 @@ class Layout:
             return x, windows
         widths = windows.get("kernel_shape", size)
         for axis, width, stride in zip(range(2, self._rank), widths, windows["strides"], strict=True):
-            if width is None or width < stride:  # where ONNX Runtime would have negative borders
-                if width is None:
-                    raise UnknownShape("the size of a filter with strides must be known")
+            if width is not None and width < stride:  # where ONNX Runtime would have negative borders
                 count = emit.op("Div", emit.op("Sub", emit.size(x, axis), emit.constant([1])), emit.constant([stride]))
                 end = emit.op("Add", emit.op("Mul", count, emit.constant([stride])), emit.constant([width]))
                 x = emit.op("Slice", x, emit.constant([0]), end, emit.constant([axis]))
         return x, windows
 
-    def convolved(self, sizes: Sequence[int | None], convolve: Callable[..., Tensor]) -> Tensor:
+    def convolved(self, weight: Tensor, convolve: Callable[..., Tensor]) -> Tensor:
         """A convolution in the node's own order; of rows that are a little shorter than the windows, none.
 
         Args:
-            sizes: The sizes of the filter.
+            weight: The filter, whose spatial dimensions come first.
             convolve: Makes the convolution of a tensor with channels first, by ONNX's attributes for windows.
         """
-        emit, steps, by = self._emit, self._of("strides"), self._of("dilations")
+        emit, steps, dilations = self._emit, self._of("strides"), self._of("dilations")
+        sizes = [weight.dim(k) for k in range(len(steps))]
+        reaches = [
+            emit.constant([dilation * (width - 1) + 1])
+            if width is not None
+            else emit.op(
+                "Sub", emit.op("Mul", emit.size(weight, k), emit.constant([dilation])), emit.constant([dilation - 1])
+            )
+            for k, (width, dilation) in enumerate(zip(sizes, dilations, strict=True))
+        ]
         is_open = None in (self._x.dim(axis) for axis in self._spatial)
-        if (
-            self._node.attributes["padding"] == b"SAME"
-            and min(max(by), max(steps)) > 1
-            and is_open
-            and None not in sizes
+        if self._node.attributes["padding"] == b"SAME" and (
+            (None in sizes and max(*steps, *dilations) > 1) or (is_open and min(max(dilations), max(steps)) > 1)
         ):
-            reaches = [each * (width - 1) + 1 for each, width in zip(by, sizes, strict=True) if width is not None]
-            return self.last(convolve(self._bordered(reaches, steps), {"strides": steps, "dilations": by}))
+            bordered = self._bordered(emit.op("Concat", *reaches, axis=0), steps)
+            return self.last(convolve(bordered, {"strides": steps, "dilations": dilations}))
         x, windows = self.under(sizes)
-        pads, short = windows.get("pads", [0] * 2 * len(self._spatial)), []
-        for k, (width, stride, by) in enumerate(zip(sizes, windows["strides"], windows["dilations"], strict=True)):
-            size = x.dim(k + 2)
-            if "auto_pad" in windows or width is None:
+        pads, short = windows.get("pads", [0] * 2 * len(steps)), []
+        for k, (reach, stride) in enumerate(zip(reaches, steps, strict=True)):
+            size, borders = x.dim(k + 2), pads[k] + pads[k + len(steps)]
+            if "auto_pad" in windows:
                 continue
-            reach = by * (width - 1) + 1 - pads[k] - pads[k + len(sizes)]
-            if reach > 0 if size is None else size < reach:
-                missing = emit.op("Sub", emit.constant([reach]), emit.size(x, k + 2))
+            known = None if reach.value is None else int(reach.value[0]) - borders
+            if known is None or (known > 0 if size is None else size < known):
+                inside = emit.op("Sub", reach, emit.constant([borders]))
+                missing = emit.op("Sub", inside, emit.size(x, k + 2))
                 one, most = emit.constant([1]), emit.constant([2 * stride - 1])
                 is_short = emit.op(
                     "And", emit.op("GreaterOrEqual", missing, one), emit.op("LessOrEqual", missing, most)
@@ -103,12 +108,12 @@ class Layout:
         kept = emit.op("Where", is_short, emit.constant([0]), emit.constant([_ALL]))
         return self.last(emit.op("Slice", made, before, kept, axes))
 
-    def _bordered(self, reaches: Sequence[int], strides: Sequence[int]) -> Tensor:
+    def _bordered(self, reach: Tensor, strides: Sequence[int]) -> Tensor:
         """The tensor with channels first and zeros around it, so many that each step along it has a window."""
         x, emit = self.first(self._x), self._emit
         axes = emit.constant([*range(2, self._rank)])
-        size, stride, reach = emit.op("Gather", emit.shape_of(x), axes), emit.constant(strides), emit.constant(reaches)
-        one, two, zeros = emit.constant([1]), emit.constant([2]), emit.constant([0] * len(reaches))
+        size, stride = emit.op("Gather", emit.shape_of(x), axes), emit.constant(strides)
+        one, two, zeros = emit.constant([1]), emit.constant([2]), emit.constant([0] * len(strides))
         last = emit.op("Div", emit.op("Sub", emit.op("Add", size, stride), one), stride)
         end = emit.op("Add", emit.op("Mul", emit.op("Sub", last, one), stride), reach)
         missing = emit.op("Max", emit.op("Sub", end, size), zeros)

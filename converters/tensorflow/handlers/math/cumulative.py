@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.computed_axes import any_axis
 from onnx_sparse.converters.tensorflow.handlers.math.reductions import reduce
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
@@ -12,6 +13,7 @@ from onnx_sparse.converters.writing.lowering import cumulative
 
 
 @handles("Cumprod", to="Scan", dtypes=("all numbers",))
+@any_axis("axis", "x")
 def cumulative_product(node: Node, emit: InferringEmitter) -> Tensor:
     """For each position, the product of the elements up to it."""
     return cumulative.cumulative_product(emit, node["x"], _axis(node), **_flags(node))
@@ -19,6 +21,7 @@ def cumulative_product(node: Node, emit: InferringEmitter) -> Tensor:
 
 @handles("CumulativeLogsumexp", to="Scan", dtypes=("float16", "bfloat16", "float", "double"),
          differs="NaN propagates; TensorFlow's kernel replaces it by the sum before it")  # fmt: skip
+@any_axis("axis", "x")
 def cumulative_log_sum_exp(node: Node, emit: InferringEmitter) -> Tensor:
     """For each position, the logarithm of the sum of the exponentials up to it."""
     return cumulative.cumulative_log_sum_exp(emit, node["x"], _axis(node), **_flags(node))

@@ -9,6 +9,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering.arithmetic import is_finite
+from onnx_sparse.converters.writing.lowering.bits import reinterpreted
 from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
 from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS, dtype_name
@@ -69,12 +70,10 @@ def cast(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(x, dtype)
 
 
-@handles("Bitcast", to="BitCast", dtypes=("none",))
+@handles("Bitcast", to="Cast", dtypes=("all integers", "float"), notes="other types only of constants")
 def bitcast(node: Node, emit: Emitter) -> Tensor:
-    """The same tensor, where the type stays what it is."""
-    if node["input"].dtype != node.dtypes[0]:
-        raise Unsupported("ONNX Runtime does not read bits as another type")
-    return node["input"]
+    """The same bits as another type; of NaN, those of the quiet one."""
+    return reinterpreted(emit, node["input"], node.dtypes[0])
 
 
 handles("LeftShift", inputs=_PAIR, to="BitShift", dtypes=("all integers",))(lowered(shift_left))

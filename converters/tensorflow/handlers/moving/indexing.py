@@ -7,6 +7,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.computed_axes import any_axis
 from onnx_sparse.converters.tensorflow.handlers.moving.fill import range_of_floats
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
@@ -24,6 +25,7 @@ _ORDERED_AS: dict[int, int] = {
 
 @handles("GatherV2", to="Gather", dtypes=_EVERY)
 @handles("Gather", to="Gather", dtypes=_EVERY, ignored=("validate_indices",))
+@any_axis("axis", "params")
 def gather(node: Node, emit: Emitter) -> Tensor:
     """Slices along an axis, by their numbers; in batches, each with indices of its own."""
     if node.op_type == "Gather":
@@ -54,6 +56,7 @@ def where(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ReverseV2", to="Slice", dtypes=_EVERY)
+@any_axis("axis", "tensor")
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along axes."""
     return reordering.reversed_along(emit, node["tensor"], node["axis"].integers("axis"))
@@ -128,6 +131,7 @@ def dynamic_stitch(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ArgMax", "ArgMin", to="ArgMax", dtypes=("all numbers",))
+@any_axis("dimension", "input")
 def arg_extreme(node: Node, emit: Emitter) -> Tensor:
     """The first place of the largest or smallest element along an axis; NaN is neither."""
     axis = node["dimension"].integer("dimension")

@@ -9,6 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.computed_axes import any_axis
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering import slicing
@@ -125,6 +126,7 @@ def broadcast_to(node: Node, emit: InferringEmitter) -> Tensor:
 
 
 @handles("ConcatV2", "Concat", to="Concat", dtypes=_EVERY)
+@any_axis("axis", "values")
 def concat(node: Node, emit: InferringEmitter) -> Tensor:
     """Tensors one after the other."""
     axis = node["axis" if node.op_type == "ConcatV2" else "concat_dim"].integer("the axis")
@@ -149,12 +151,14 @@ def unpack(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
 
 
 @handles("Split", to="Split", dtypes=_EVERY)
+@any_axis("split_dim", "value")
 def split(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Parts of equal size."""
     return slicing.split_equally(emit, node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes))
 
 
 @handles("SplitV", to="Split", dtypes=_EVERY)
+@any_axis("split_dim", "value")
 def split_v(node: Node, emit: InferringEmitter) -> tuple[Tensor, ...]:
     """Parts of given sizes, of which one may be -1: what is left."""
     value, axis, count = node["value"], node["split_dim"].integer("split_dim"), len(node.dtypes)
@@ -214,6 +218,7 @@ def broadcast_args(node: Node, emit: InferringEmitter) -> Tensor:
 
 
 @handles("Roll", to="Slice", dtypes=("every type",))
+@any_axis("axis", "input")
 def roll(node: Node, emit: InferringEmitter) -> Tensor:
     """Move elements along axes; those that leave at one end enter at the other."""
     axes = node["axis"].integers("axis")

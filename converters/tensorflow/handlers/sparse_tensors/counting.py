@@ -111,14 +111,18 @@ def bucketize_features(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return tuple(emit.cast(each, TensorProto.INT32) for each in found)
 
 
-@handles("HistogramFixedWidth", to="UnsortedSegmentSum", dtypes=_COUNTED)
+@handles(
+    "HistogramFixedWidth", to="UnsortedSegmentSum", dtypes=_COUNTED,
+    differs="NaN is in no bin; TensorFlow raises an error, or counts it where it does not see it",
+)  # fmt: skip
 def histogram(node: Node, emit: Emitter) -> Tensor:
     """How many numbers are in each of some bins of one width; those beyond the range are in the first and the last."""
     flat = emit.op("Reshape", node["values"], emit.constant([-1]))
     low, high = (emit.scalar(emit.op("Gather", node["value_range"], emit.constant([k]))) for k in range(2))
     count = emit.int64(node["nbins"])
     width = emit.op("Div", *(emit.cast(each, TensorProto.DOUBLE) for each in (emit.op("Sub", high, low), count)))
-    beyond = emit.op("Sub", emit.extreme("Max", flat, low), low)
+    inside = emit.extreme("Min", emit.extreme("Max", flat, low), high)  # whose distance no type leaves
+    beyond = emit.op("Sub", inside, low)
     place = emit.op("Div", emit.cast(beyond, TensorProto.DOUBLE), width)
     last = emit.op("Sub", count, emit.constant(1))
     place = emit.op("Min", place, emit.cast(last, TensorProto.DOUBLE))

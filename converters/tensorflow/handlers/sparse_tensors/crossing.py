@@ -75,7 +75,8 @@ class _Texts(_Crossed):
 
 
 def _crossed_by(node: Node, emit: Emitter) -> _Crossed:
-    if node.attributes["hashed_output"]:
+    node.disregard("hashed_output")  # TensorFlow chooses the kernel by the type of the result
+    if TensorProto.STRING not in node.dtypes:
         return _Buckets(node, emit)
     node.disregard("hash_key", "num_buckets")
     return _Texts(emit.constant(np.array(_SEPARATOR, object), TensorProto.STRING), emit)

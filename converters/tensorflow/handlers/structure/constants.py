@@ -41,7 +41,8 @@ def placeholder(node: GraphNode, emit: InferringEmitter) -> Value:
 
 @structure(
     *("VarHandleOp", "HashTableV2", "HashTable", "MutableHashTableV2", "MutableHashTableOfTensorsV2"),
-    *("MutableDenseHashTableV2", "AnonymousHashTable", "AnonymousMutableHashTable"),
+    *("MutableDenseHashTable", "MutableDenseHashTableV2", "AnonymousMutableDenseHashTable"),
+    *("AnonymousHashTable", "AnonymousMutableHashTable"),
     ignored=("shape", "value_shape", "initial_num_buckets", "max_load_factor"),  # the values say their shapes
 )
 def resource(node: GraphNode, emit: InferringEmitter) -> Value:

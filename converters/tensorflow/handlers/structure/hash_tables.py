@@ -120,7 +120,7 @@ def _shards(context: Context, scope: Scope, node: NodeDef) -> _Shards | None:
     """
     makers, given = Makers(context), scope.origins(node)
     places, finds = given[: len(given) // 2], given[len(given) // 2 :]
-    if any(makers.node(found, *_FINDS) is None for found in finds) or len({found.output for found in finds}) > 1:
+    if any(makers.node(found, *_FINDS) is None for found in finds) or len({found.output for found in finds}) != 1:
         return None
     place, keys = (_partition(makers, parts) for parts in (places, [makers.inputs(found)[1] for found in finds]))
     if place is None or keys is None or makers.inputs(place)[1] != makers.inputs(keys)[1]:

@@ -14,7 +14,14 @@ from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.handlers.structure.ragged_rows import VARIANT, concatenated_rows, of_rows
 from onnx_sparse.converters.tensorflow.importing.attributes import Attributes
-from onnx_sparse.converters.tensorflow.importing.values import ListOfRows, ListOfTensors, RaggedRows, Resource, Value
+from onnx_sparse.converters.tensorflow.importing.values import (
+    ListOfPieces,
+    ListOfRows,
+    ListOfTensors,
+    RaggedRows,
+    Resource,
+    Value,
+)
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
@@ -22,6 +29,8 @@ from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 
 _LAST = np.iinfo(np.int64).max
+#: What reads lists whose elements differ in length.
+_LISTS = dict.fromkeys(("TensorListGetItem", "TensorListLength"), ListOfTensors | ListOfPieces)
 
 #: Converts a node: its values, its attributes, and the type of elements.
 _Convert = Callable[[list[Any], Attributes, int, InferringEmitter], Value]
@@ -45,7 +54,11 @@ def _list(op_type: str) -> Callable[[_Convert], _Convert]:
 def _inputs(node: GraphNode) -> list[Any]:
     """The inputs of a node: lists and handles where its operator takes these, and tensors elsewhere."""
     values = node.values()
-    kinds: dict[str, Any] = {"input_handle": ListOfTensors, "flow_in": ListOfTensors, "handle": Resource}
+    kinds: dict[str, Any] = {
+        "input_handle": _LISTS.get(node.op, ListOfTensors),
+        "flow_in": ListOfTensors,
+        "handle": Resource,
+    }
     if "element_dtype" in node.attr and node.attr["element_dtype"].type == VARIANT:
         kinds = {"input_handle": ListOfRows, "tensor": RaggedRows, "item": RaggedRows}
     for name, value in zip(operators()[node.op].inputs, values, strict=True):
@@ -133,6 +146,13 @@ def from_tensor(values: list[Any], attributes: Attributes, dtype: int, emit: Inf
     return ListOfTensors(rows, size, dtype, None if rows.shape is None else rows.shape[1:])
 
 
+@_list("TensorListSplit")
+def split(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
+    """The pieces of a tensor of some lengths; TensorFlow raises an error where these are not all of it."""
+    whole, _, lengths = values
+    return ListOfPieces(whole, emit.int64(lengths))
+
+
 @_list("TensorListStack")
 def stack(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """The elements as a tensor."""
@@ -143,6 +163,11 @@ def stack(values: list[Any], attributes: Attributes, dtype: int, emit: Inferring
 @_list("TensorListGetItem")
 def get_item(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """One element."""
+    if isinstance(values[0], ListOfPieces):
+        pieces, place = values[0], emit.op("Reshape", emit.int64(values[1]), emit.constant([1]))
+        starts = emit.op("CumSum", pieces.lengths, emit.constant(0), exclusive=1)
+        start, length = emit.op("Gather", starts, place), emit.op("Gather", pieces.lengths, place)
+        return emit.op("Slice", pieces.whole, start, emit.op("Add", start, length), emit.constant([0]))
     return emit.op("Gather", rows_of(values[0], emit, shape_in(values[2])), emit.int64(values[1]), axis=0)
 
 
@@ -196,6 +221,8 @@ def concatenated(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     given, *_ = node.values()
     if isinstance(given, ListOfRows):
         return concatenated_rows(given, emit)
+    if isinstance(given, ListOfPieces):
+        return given.whole, given.lengths
     rows = rows_of(given, emit)
     if rows.rank < 2:
         raise Unsupported("the elements of its list are scalars")
@@ -222,7 +249,8 @@ def only_concatenated(scope: Scope, node: NodeDef, position: int) -> bool:
 def length(node: GraphNode, emit: InferringEmitter) -> Value:
     """The number of elements."""
     (given,) = _inputs(node)
-    return emit.cast(given.size, TensorProto.INT32)
+    size = emit.op("Size", given.lengths) if isinstance(given, ListOfPieces) else given.size
+    return emit.cast(size, TensorProto.INT32)
 
 
 @structure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from onnx_sparse.converters.tensorflow.reading.given_tables import shared_name
 from onnx_sparse.converters.tensorflow.reading.key_files import HASH_KEYED, KEY_FILES, keys_and_rows
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
-from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
+from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of, shape_of
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
 from onnx_sparse.converters.writing.lowering.keyed_lookup import joined
 from onnx_sparse.files.guarded_files import read_file
@@ -31,6 +32,8 @@ _FILLED_BY = frozenset(
     {"InitializeTableV2", "InitializeTable", "LookupTableImportV2", "LookupTableImport"}
     | {"TFRA>CuckooHashTableImport", "TFRA>HkvHashTableImport"}
 )
+#: Tables that are saved with all their buckets; their first inputs are the keys of empty ones.
+_OF_BUCKETS = frozenset({"MutableDenseHashTable", "MutableDenseHashTableV2", "AnonymousMutableDenseHashTable"})
 _FILLED_BY_FILE = frozenset({"InitializeTableFromTextFileV2", "InitializeTableFromTextFile"})
 
 #: What is taken of a line of a file: all of it, or its number.
@@ -52,8 +55,6 @@ _NO_FILES = (
 def lookup_table_find(node: GraphNode, emit: TensorFlowEmitter) -> Value:
     """The value of each key."""
     table, keys, default = looked_up_by(node)
-    if table.keys.ndim != 1:
-        raise Unsupported("a DenseHashTable is not supported; a StaticHashTable or MutableHashTable is")
     return table.looked_up(emit, keys, default)
 
 
@@ -83,6 +84,19 @@ def lookup_table_size(node: GraphNode, emit: InferringEmitter) -> Value:
     if table is None:
         raise Unsupported("the contents of the table are not in the model")
     return emit.constant(len(table))
+
+
+@structure("LookupTableExportV2", "LookupTableExport")
+def lookup_table_export(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
+    """The keys and values, in the order of the file: TensorFlow's order depends on its hash function."""
+    (handle,) = node.values()
+    refuse_changed(node.context, node.scope, node, handle)
+    table = table_of(node.context, handle)
+    if table is None:
+        raise Unsupported(_NOT_THERE)
+    if isinstance(handle, Resource) and handle.node.op in _OF_BUCKETS:
+        raise Unsupported("it exports the buckets of a DenseHashTable, the empty ones too, in TensorFlow's order")
+    return emit.constant(table.keys), emit.constant(np.concatenate(table.parts))
 
 
 def refuse_changed(context: Context, scope: Scope, node: NodeDef, handle: Value) -> None:
@@ -131,6 +145,8 @@ def table_of(context: Context, handle: Value) -> Table | None:
     for keys, values in parts:
         if len(keys) != len(values):
             raise Unsupported(f"the table {node.name} has {len(keys)} keys and {len(values)} values")
+    if node.op in _OF_BUCKETS:
+        parts = [_held(context, handle, *part) for part in parts]
     keys = joined([keys for keys, _ in parts])
     context.tables[known] = made = Table(context.frame.emit, keys, *(values for _, values in parts), name=node.name)
     return made
@@ -160,6 +176,18 @@ def _from_constants(context: Context, scope: Scope, filler: NodeDef, table: Any)
     if len(origins) != 2:
         raise Unsupported(f"{filler.name} does not fill the table with keys and values")
     return _array(context, origins[0], filler), _array(context, origins[1], filler)
+
+
+def _held(context: Context, table: Resource, keys: Array, values: Array) -> tuple[Array, Array]:
+    """The keys and values in the buckets of a dense table, of which some are empty, or were emptied again."""
+    shape = shape_of(table.node.attr["value_shape"].shape) or ()
+    keys, values = keys.reshape(len(keys), math.prod(keys.shape[1:])), values.reshape(len(values), *shape)
+    if keys.shape[1] != 1:
+        raise Unsupported("a DenseHashTable whose keys are vectors is not supported")
+    is_held = np.ones(len(keys), bool)
+    for origin in table.scope.origins(table.node)[:2]:
+        is_held &= keys[:, 0] != _array(context, origin, table.node).reshape(())
+    return keys[is_held, 0], values[is_held]
 
 
 def _array(context: Context, origin: Any, filler: NodeDef) -> Array:

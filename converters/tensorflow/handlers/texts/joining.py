@@ -7,6 +7,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.computed_axes import any_axis
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import one_for_each
 from onnx_sparse.converters.writing.emitter import Emitter
@@ -52,6 +53,7 @@ def string_format(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ReduceJoin", to="RaggedReduceJoin", dtypes=("string",))
+@any_axis("reduction_indices", "inputs")
 def reduce_join(node: Node, emit: Emitter) -> Tensor:
     """Joins along axes; of several, the first varies fastest."""
     words, given = node["inputs"], node["reduction_indices"]
@@ -59,6 +61,7 @@ def reduce_join(node: Node, emit: Emitter) -> Tensor:
         raise Unsupported("the rank of the strings, and the axes, must be known")
     axes = [int(axis) % max(words.rank, 1) for axis in given.value.reshape(-1)]
     if not axes:
+        node.disregard("separator", "keep_dims")
         return words
     kept = [axis for axis in range(words.rank) if axis not in axes]
     order = [*kept, *reversed(axes)]

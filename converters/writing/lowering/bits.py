@@ -1,0 +1,94 @@
+"""The bits of numbers as those of another type. Standard ONNX of this opset has no bit cast: they are taken apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.shifts import shift_right
+from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, DType, numpy_dtype
+
+_INTEGERS = frozenset({*SIGNED_INTEGERS, *UNSIGNED_INTEGERS})
+
+
+def reinterpreted(emit: Emitter, x: Tensor, dtype: DType) -> Tensor:
+    """The bits of integers and float32 as another of these types; of a NaN, those of the quiet one.
+
+    A wider type takes the last dimension, a narrower one adds one; the lowest bits come first.
+
+    Raises:
+        Unsupported: It is another type, and not a constant.
+    """
+    given, wanted = numpy_dtype(x.dtype), numpy_dtype(dtype)
+    if dtype == x.dtype:
+        return x
+    if x.value is not None and given.kind in "iuf" and wanted.kind in "iuf":
+        value = np.ascontiguousarray(x.value).reshape(x.value.shape)
+        if wanted.itemsize < given.itemsize:
+            value = value[..., np.newaxis]
+        seen = value.view(wanted)
+        return emit.constant(np.squeeze(seen, -1) if wanted.itemsize > given.itemsize else seen, dtype)
+    types = {*_INTEGERS, TensorProto.FLOAT}
+    if not {x.dtype, dtype} <= types:
+        raise Unsupported(f"the bits of {x} as another type: ONNX Runtime has no operator for it")
+    bits = float_bits(emit, x) if x.dtype == TensorProto.FLOAT else x
+    if given.itemsize > wanted.itemsize:
+        bits = _parts(emit, bits, given.itemsize // wanted.itemsize, 8 * wanted.itemsize)
+    elif given.itemsize < wanted.itemsize:
+        bits = _whole(emit, bits, wanted.itemsize // given.itemsize, 8 * given.itemsize)
+    return float_of_bits(emit, bits) if dtype == TensorProto.FLOAT else emit.cast(bits, dtype)
+
+
+def _parts(emit: Emitter, bits: Tensor, count: int, width: int) -> Tensor:
+    """Integers in parts of some bits each, uint64 `[..., count]`, of which the higher bits say nothing."""
+    wide = emit.op("Unsqueeze", emit.cast(bits, TensorProto.UINT64), emit.constant([-1]))
+    return shift_right(emit, wide, emit.constant(np.arange(count) * width, TensorProto.UINT64))
+
+
+def _whole(emit: Emitter, parts: Tensor, count: int, width: int) -> Tensor:
+    """Integers whose parts of some bits each are the last dimension, as int64."""
+    unsigned = emit.op("Mod", emit.cast(parts, TensorProto.INT64), emit.constant(2**width))
+    factors = emit.constant([2 ** (width * k) for k in range(count)])
+    return emit.op("ReduceSum", emit.op("Mul", unsigned, factors), emit.constant([-1]), keepdims=0)
+
+
+def float_of_bits(emit: Emitter, bits: Tensor) -> Tensor:
+    """The float32 that has the lower 32 bits of an integer."""
+    bits = emit.op("Mod", emit.cast(bits, TensorProto.INT64), emit.constant(2**32), shape=bits.shape)
+    exponent = emit.op("Mod", emit.op("Div", bits, emit.constant(2**23)), emit.constant(256))
+    fraction = emit.cast(emit.op("Mod", bits, emit.constant(2**23)), TensorProto.FLOAT)
+    exponents = np.maximum(np.arange(255), 1) - 127
+    powers = np.append(np.ldexp(np.float32(1), exponents), np.float32(np.inf)).astype(np.float32)
+    power = emit.op("Gather", emit.constant(powers), exponent, shape=bits.shape, axis=0)
+    # Numbers below the smallest normal one have no leading 1.
+    leading = emit.cast(emit.op("Greater", exponent, emit.constant(0)), TensorProto.FLOAT)
+    significand = emit.op("Add", leading, emit.op("Mul", fraction, emit.constant(2.0**-23, TensorProto.FLOAT)))
+    magnitude = emit.op("Mul", significand, power)
+    is_nan = emit.op("Greater", emit.op("Mod", bits, emit.constant(2**31)), emit.constant(0x7F800000))
+    magnitude = emit.op("Where", is_nan, emit.constant(np.nan, TensorProto.FLOAT), magnitude)
+    is_negative = emit.op("GreaterOrEqual", bits, emit.constant(2**31))
+    return emit.op("Where", is_negative, emit.op("Neg", magnitude), magnitude)
+
+
+def float_bits(emit: Emitter, x: Tensor) -> Tensor:
+    """The bits of a float32 as int64, from 0 to 2^32 - 1, of NaN those of the quiet one."""
+    powers = np.ldexp(np.float32(1), np.arange(-126, 128)).astype(np.float32)
+    size, zero = emit.op("Abs", x), emit.constant(0)
+    limits = emit.constant(np.append(powers, np.float32(np.inf)))
+    reached = emit.op("LessOrEqual", limits, emit.op("Unsqueeze", size, emit.constant([-1])))
+    exponent = emit.op("ReduceSum", emit.cast(reached, TensorProto.INT64), emit.constant([-1]), keepdims=0)
+    # By a power of two, the division is exact. Numbers below the smallest normal one have no leading 1.
+    units = np.concatenate([powers[:1], powers, [1]]).astype(np.float32)
+    significand = emit.op("Div", size, emit.op("Gather", emit.constant(units), exponent, axis=0))
+    leading = emit.cast(emit.op("Greater", exponent, zero), TensorProto.FLOAT)
+    part = emit.op("Mul", emit.op("Sub", significand, leading), emit.constant(2.0**23, TensorProto.FLOAT))
+    is_finite = emit.op("Less", size, emit.constant(np.inf, TensorProto.FLOAT))
+    fraction = emit.cast(emit.op("Where", is_finite, part, emit.constant(0.0, TensorProto.FLOAT)), TensorProto.INT64)
+    magnitude = emit.op("Add", emit.op("Mul", exponent, emit.constant(2**23)), fraction)
+    signed = emit.op("Where", emit.op("Equal", size, emit.like(0, x)), emit.op("Reciprocal", x), x)  # zeros have signs
+    is_negative = emit.op("Less", signed, emit.like(0, x))
+    bits = emit.op("Add", magnitude, emit.op("Where", is_negative, emit.constant(2**31), zero))
+    return emit.op("Where", emit.op("IsNaN", x), emit.constant(0x7FC00000), bits)
