@@ -16,9 +16,9 @@ import pyarrow as pa
 from onnx import ModelProto
 
 from onnx_sparse.rows.answers import chosen_outputs, require_rows
-from onnx_sparse.rows.arrow_columns import column_of_output
+from onnx_sparse.rows.arrow_columns import arrow_column, column_of_output
 from onnx_sparse.rows.columns import Array
-from onnx_sparse.rows.foreign_rows import columns_of, plain_column, table_of
+from onnx_sparse.rows.foreign_rows import columns_of, table_of
 from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
@@ -38,6 +38,8 @@ def feeds(
     rows: Any, model: ort.InferenceSession | Features, columns: Mapping[str, str] | None = None
 ) -> dict[str, Array]:
     """The inputs of a run on the rows of a table.
+
+        inputs = onnx_sparse.arrow.feeds(pyarrow.table({"items": [[0, 1], [], [2]]}), session)
 
     Rows of sparse and ragged features are lists: Arrow's list, large_list, fixed_size_list, list_view and
     large_list_view, of numbers or strings, also as dictionaries. A null list is an empty one. Numbers of the model's
@@ -86,6 +88,8 @@ def _only_column(batch: Batch | Mapping[str, Any], name: str, missing: str) -> A
 
 class Scorer:
     """Runs a model on tables: each call returns the outputs of its rows as a table.
+
+        scores = onnx_sparse.arrow.Scorer("model.onnx", keep=["uid"])(pyarrow.table({"uid": [7], "items": [[0, 1]]}))
 
     A scorer can be pickled; its session is opened where it is first called, with a thread of its own: the engine counts
     cores. `ray.data.Dataset.map_batches(scorer, batch_format="pyarrow")`, pyspark's
@@ -222,7 +226,7 @@ def _kept(held: Batch | Mapping[str, Any], name: str, outputs: Sequence[str]) ->
     if name in outputs:
         raise ValueError(f"the column {name!r} has the name of an output")
     column = _only_column(held, name, f"no column {name!r} to keep")
-    return pa.array(plain_column(f"column {name!r}", column)) if isinstance(held, Mapping) else column
+    return arrow_column(f"column {name!r}", column) if isinstance(held, Mapping) else column
 
 
 def _with_plain_lists(kind: pa.DataType) -> pa.DataType:

@@ -58,6 +58,9 @@ def _alone(session: ort.InferenceSession, request: Mapping[str, Array]) -> list[
 def join(requests: Sequence[Mapping[str, Array]], model: Model | Features) -> tuple[dict[str, Array], list[int]]:
     """The inputs of one run on the rows of several requests.
 
+        requests = [onnx_sparse.features(session).feeds({"items": items}) for items in ([[0], [1, 2]], [[]])]
+        feeds, rows = onnx_sparse.batching.join(requests, session)
+
     Args:
         requests: The inputs of each; at least one.
         model: A model or session that records its features, or what `onnx_sparse.features` returned.
@@ -118,6 +121,8 @@ def rows_between(feeds: Mapping[str, Array], known: Features, first: int, end: i
 
 def split(results: Sequence[Array], rows: Sequence[int]) -> list[list[Array]]:
     """The results of each request: views of the results of the run.
+
+        first, second = onnx_sparse.batching.split([np.array([1, 2, 3])], [2, 1])
 
     Args:
         results: The results of a run on joined requests, each with one element for each row.

@@ -23,6 +23,11 @@ Shape = list[Dim]
 class KernelError(ValueError):
     """An illegal input. The message names operator, input, position, value and what was expected.
 
+        try:
+            session.predict({"items": [[0, 99]]})
+        except onnx_sparse.KernelError as error:
+            print(error)  # EmbeddingSegmentsSum: indices[1] = 99 is out of range [0, 3)
+
     A check raises it without the operator's name; whatever evaluates the operator puts the name in front.
     """
 

@@ -223,7 +223,7 @@ def test_columns_that_do_not_fit(column, reason):
 
 @pytest.mark.parametrize("rows", [None, 3, [1]])
 def test_what_is_no_table(rows):
-    with pytest.raises(TypeError, match="expected columns by feature, a table or a list of records, got "):
+    with pytest.raises(TypeError, match="expected columns by feature, a table or a list of records "):
         feeds(rows, FEATURES)
 
 

@@ -208,7 +208,7 @@ def test_no_rows():
         ({"words": [["a"], {"b": 2}, []]}, "feature 'words', row 1: expected a list, got {'b': 2}"),
         ({"words": [["a"], {"b"}, []]}, "feature 'words', row 1: expected a list, got {'b'}"),
         ({"age": None}, "feature 'age', row 0 has no value"),
-        ({"words": [["a"], [3], []]}, "feature 'words', row 1, position 0: 3 is no string"),
+        ({"words": [["a"], [3], []]}, "feature 'words', row 1, position 0: expected a string, got 3"),
         ({"words": [["a"], [b"\xff"], []]}, "feature 'words', row 1, position 0: b'\\xff' is not UTF-8"),
         ({"path": [[[1, None]], [], []]}, "feature 'path', row 0 has no value"),
         ({"path": [[1], [], []]}, "feature 'path', row 0: expected a list, got 1"),

@@ -143,6 +143,7 @@ def test_tables(kind):
 def test_scorers_take_tables(kind):
     scorer = onnx_sparse.arrow.Scorer(MODEL, mapping=MAPPING, outputs=["ages"], keep=["age"], check_rows=False)
     columns = drawn(4)
+    columns["age"] = [np.array(age) for age in columns["age"]] if kind == "records" else columns["age"]
     scored = scorer(TABLES[kind](columns))
     assert scored.to_pydict() == {"age": columns["age"], "ages": columns["age"]}
 
@@ -158,6 +159,7 @@ def test_sparse_tensors():
         sparse.to_sparse_csr(),
         sparse.to_sparse_csc(),
         tf.sparse.from_dense(dense.numpy().astype(int)),
+        tf.compat.v1.SparseTensorValue([[0, 1], [0, 2], [2, 0]], [5, 7, 3], [3, 3]),  # which is a tuple
     ):
         made = FEATURES.feeds({"items": tensor, "weights": rows, "age": [1, 2, 3]})
         assert made["i"].tolist() == [[0, 1], [0, 2], [2, 0]]
@@ -170,6 +172,38 @@ def test_sparse_tensors():
     twice = torch.sparse_coo_tensor([[0, 0], [1, 1]], [5, 7], (3, 3))
     with pytest.raises(ValueError, match=r"feature 'items': cannot read .*: it has several values at one coordinate"):
         FEATURES.feeds({"items": twice, "weights": rows, "age": [1, 2, 3]})
+
+
+PAIRS = onnx_sparse.features(
+    parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+    g (float[n, 2] pair, string[n] word) => (float[n, 2] p, string[n] w) { p = Identity(pair) w = Identity(word) }""")
+)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda pairs: [np.array(pair) for pair in pairs],
+        lambda pairs: library("pandas").Series(pairs),  # as data frames hold embeddings
+        lambda pairs: library("pandas").Series([np.array(pair) for pair in pairs]),
+        lambda pairs: library("polars").Series(pairs),
+        lambda pairs: library("torch").tensor(pairs, requires_grad=True),
+        lambda pairs: [library("tensorflow").constant(pair) for pair in pairs],
+    ],
+)
+def test_dense_rows(made):
+    words = ["a", "\u00f6", ""]
+    feeds = PAIRS.feeds(
+        {"pair": made([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), "word": np.array(words, np.dtypes.StringDType())}
+    )
+    assert feeds["pair"].tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert (feeds["pair"].dtype, feeds["word"].tolist()) == (np.float32, words)
+
+
+def test_dense_rows_of_different_lengths():
+    for pairs in ([[1.0, 2.0], [3.0]], [np.zeros(2), np.zeros(1)], library("pandas").Series([[1.0, 2.0], [3.0]])):
+        with pytest.raises(ValueError, match=r"^feature 'pair', row 1 has 1 values; the first has 2$"):
+            PAIRS.feeds({"pair": pairs, "word": ["a", "b"]})
 
 
 @pytest.mark.parametrize(
@@ -189,6 +223,8 @@ def test_sparse_tensors():
         ({"items": [[1], float("nan")]}, "feature 'items', row 1: expected a list, got nan"),
         ({"age": np.array([1, np.nan])}, "feature 'age', row 1: nan does not fit into int32"),
         ({"age": SimpleNamespace(tocsr=None)}, "feature 'age': expected a dense array, got a sparse or ragged one"),
+        ({"age": {1, 2}}, "feature 'age': expected a list or an array, got {1, 2}"),
+        ({"age": (n for n in range(2))}, "feature 'age': expected a list or an array, got a generator"),
         ({"itemz": [[1], [2]]}, "the model has no feature 'itemz' (did you mean 'items'?)"),
     ],
 )
@@ -200,8 +236,17 @@ def test_rows_that_do_not_fit(changed, reason):
 
 @pytest.mark.parametrize("rows", [None, 3, "items", [], [[1, 2]], np.zeros(3), object()])
 def test_what_is_no_table(rows):
-    with pytest.raises(TypeError, match="expected columns by feature, a table or a list of records, got "):
+    with pytest.raises(TypeError, match=r"expected columns by feature, a table or a list of records .*, got "):
         FEATURES.feeds(rows)
+
+
+def test_tables_that_cannot_be_read():
+    with pytest.raises(TypeError, match=r"in memory, got a polars\S+LazyFrame; call its collect\(\) first"):
+        FEATURES.feeds(library("polars").LazyFrame({"age": [1]}))
+    with pytest.raises(ValueError, match="the table has several columns 'age'"):
+        FEATURES.feeds(library("pandas").DataFrame([[1, 2]], columns=["age", "age"]))
+    with pytest.raises(TypeError, match="got a list with None"):
+        FEATURES.feeds([{"age": 1}, None])
 
 
 def test_records_that_differ():

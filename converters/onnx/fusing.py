@@ -73,6 +73,8 @@ def fuse(
 ) -> ModelProto:
     """Replace the subgraphs of standard operators that are operators of the domain, with the same answers.
 
+        fused = onnx_sparse.fuse(onnx.load("exported.onnx"))
+
     Nodes for which ONNX Runtime gives wrong results, ends the process or has no kernel are also replaced. A warning
     names each node without a kernel that has no replacement: another execution provider may run it.
 

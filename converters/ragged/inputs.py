@@ -18,6 +18,8 @@ from onnx_sparse.schemas import DOMAIN
 def to_ragged(model: ModelProto) -> ModelProto:
     """Make the sparse features of a model ragged: each takes its values and one vector of row splits.
 
+        ragged = onnx_sparse.to_ragged(onnx.load("model.onnx"))
+
     The rows are the same, and so are the results. The values keep their input; `<feature>_row_splits`, int64 of one
     element more than there are rows, takes the place of the coordinates and the dense shape. Lookups take the splits
     as they are. A feature stays sparse where the model uses the position of a value in its row: then a UserWarning

@@ -107,8 +107,6 @@ def benchmark(
 ) -> Benchmark:
     """Time a model in ONNX Runtime, by batch size and number of threads.
 
-        print(onnx_sparse.benchmark("model.onnx", "saved_model"))
-
     With a source, both run on the same inputs and take turns, in a process of their own for each number of threads.
     Both get numpy arrays and return them.
 

@@ -105,7 +105,7 @@ def measured(settings: BenchmarkSettings) -> Benchmark:
 def benchmark(settings: BenchmarkSettings) -> Benchmark:
     """Time a model in ONNX Runtime, by batch size and number of threads.
 
-        print(onnx_sparse.benchmark("model.onnx", "saved_model"))
+        print(onnx_sparse.benchmark("model.onnx", seconds=0.1))
 
     With a source, both run on the same inputs and take turns, in a process of their own for each number of threads.
     Both get numpy arrays and return them. The rows are repeated as needed; drawn ones have ids in range, and one to

@@ -108,8 +108,8 @@ class Conversion:
 def convert(settings: ConvertSettings) -> Conversion:
     """Convert a model, whatever it comes from, as `onnx-sparse convert` does.
 
-        onnx_sparse.convert("saved_model", "model.onnx", verify=True)
-        model = onnx_sparse.convert(keras_model).model
+        onnx_sparse.convert("saved_model", "model.onnx")  # verify=True compares it with TensorFlow
+        model = onnx_sparse.convert("saved_model").model
 
     The source may also be in memory: a Keras model, a `tf.function`, an ExportedProgram of torch, a model of OpenVINO
     or a ModelProto. Nothing is written if `output` is omitted.

@@ -64,7 +64,7 @@ def reported(settings: ReportSettings) -> Report:
 def report(settings: ReportSettings) -> Report:
     """A page about a model, as `onnx-sparse report` writes it: `save` it, or let a notebook show it.
 
-        onnx_sparse.report("model.onnx", "saved_model").save("report.html")
+        onnx_sparse.report("model.onnx").save("report.html")
 
     With a source, the page also has its graph, compares the answers of both, and times both, as far as the package that
     runs it is installed.

@@ -155,7 +155,7 @@ def split_model(settings: ShardSettings, progress: Progress = lambda stage: None
 def shard(settings: ShardSettings) -> Sharded:
     """Split the tables of a model over machines, as `onnx-sparse shard` does.
 
-        onnx_sparse.shard("model.onnx", "split", shards=8)
+        onnx_sparse.shard("model.onnx", "split", shards=2, at_least=1)  # at_least: the bytes of a table that is split
 
     The folder gets a model for each shard with its rows, the model that merges what shards answer, and a manifest. Only
     a few megabytes of a table are in memory at a time. `onnx_sparse.ray.ShardedModel` serves the folder.

@@ -216,8 +216,8 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
 def tables(settings: TablesSettings) -> Tables:
     """The embedding tables of a model, as `onnx-sparse tables` lists them; they may be changed first.
 
-        print(onnx_sparse.tables("model.onnx", {"items_table": "retrained.npy"}))
-        print(onnx_sparse.tables("model.onnx", update={"items_table": "changed.parquet"}).updates)
+        print(onnx_sparse.tables("model.onnx"))
+        onnx_sparse.tables("model.onnx", {"table": "retrained.npy"})  # changes the file
 
     An update writes as much as it changes, and is there whole or not at all, also for servers of the model. Only one
     process can update a model at a time; another one raises an error.

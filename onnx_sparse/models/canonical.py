@@ -29,6 +29,8 @@ _CONSTANTS_OPSET = 9
 def canonicalize(model: ModelProto) -> ModelProto:
     """Write out what a model leaves to defaults in its nodes of the domain.
 
+        canonical = onnx_sparse.canonicalize(onnx.load("model.onnx"))
+
     Attributes get their default values, optional inputs their sentinels (constants of the right element type), and
     outputs names. Model-local functions that call the domain's operators are inlined, because element types are known
     only where they are called. Function bodies in the model are rewritten to fit.

@@ -14,6 +14,8 @@ from onnx_sparse.schemas.declaration import Op
 def reference_ops() -> list[type[OpRun]]:
     """One OpRun class per operator of the domain: `ReferenceEvaluator(model, new_ops=reference_ops())`.
 
+        evaluator = ReferenceEvaluator("model.onnx", new_ops=onnx_sparse.reference_ops())
+
     They raise `onnx_sparse.KernelError` for illegal input. onnx's evaluator does not use them for nodes in model-local
     functions; `onnx_sparse.canonicalize(model)` inlines the functions that have such nodes.
     """

@@ -24,6 +24,8 @@ _BODY_IR_VERSION = 8
 def embed_functions(model: ModelProto) -> ModelProto:
     """Add the function bodies of the domain's operators that a model uses, as model-local functions.
 
+        portable = onnx_sparse.embed_functions(onnx.load("model.onnx"))
+
     The result runs in plain ONNX Runtime without onnx_sparse. Sessions with registered kernels use these instead of the
     bodies. Bodies assume legal input and report no errors. If a model needs several bodies of one operator, say for two
     element types, the body that most nodes need has the operator's name, and the others have names of their own.
@@ -80,6 +82,8 @@ def _made_in_sequence_maps(model: ModelProto) -> set[str]:
 @around_large_tensors
 def lower(model: ModelProto, *, opset: int | None = None) -> ModelProto:
     """Replace the domain's nodes by their function bodies: standard ONNX only.
+
+        plain = onnx_sparse.lower(onnx.load("model.onnx"))
 
     What the model tells about a node (constants, ranks, outputs that nothing reads) makes its body smaller. Convert to
     float16 before: bodies hold element types, which converters do not change.

@@ -44,6 +44,8 @@ LARGE = 1 << 30
 def load(path: str | os.PathLike[str]) -> ModelProto:
     """The model of a file, whose tables stay where they lie: its large tensors are references.
 
+        model = onnx_sparse.load("model.onnx")
+
     Functions of this package take such a model, and `onnx_sparse.save` writes it; onnx and ONNX Runtime do not know
     where its tables are. Tensors below 64 KiB are read, and so are tensors whose data do not have the length of their
     type and shape.

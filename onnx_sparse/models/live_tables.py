@@ -118,8 +118,6 @@ def live_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
         CommandError: The table cannot be updated; the message says why.
     """
     table = LiveTable(list(tensors), [])
-    if any(f.domain == DOMAIN for f in model.functions):
-        raise _refusal(table, "the model holds the function bodies of operators; convert it without --portable")
     if not any(imported.domain == DOMAIN for imported in model.opset_import):
         raise _refusal(table, "the model has no operators of onnx_sparse, which an update needs; replace the table")
     if default_opset(model) < OPSET:
@@ -154,6 +152,8 @@ def looked_up_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTa
         CommandError: Its rows cannot be moved; the message says why.
     """
     table = LiveTable(list(tensors), list(_lookups(model, tensors[0].name)))
+    if any(f.domain == DOMAIN for f in model.functions):  # which may hold the keys
+        raise _refusal(table, "the model holds the function bodies of operators; convert it without --portable")
     every_graph, held = list(graphs(model.graph)), {tensor.name for tensor in tensors}
     if any(value.name in held for graph in every_graph for value in (*graph.input, *graph.output)):
         raise _refusal(table, "it is an input or an output of a graph")

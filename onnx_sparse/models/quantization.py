@@ -61,6 +61,8 @@ def quantize_tables(
 ) -> ModelProto:
     """Make the float32 tables of lookups smaller.
 
+        smaller = onnx_sparse.quantize_tables(onnx.load("model.onnx"), "int8")
+
     - `int8` and `int4`: each row has integers of 8 or 4 bits without a sign, a scale and a bias, both float32, as in
       torch's and FBGEMM's quantized embedding bags: `round((x - min) * (2^bits - 1) / (max - min))`. Lookups become
       QuantizedEmbeddingSegments* and QuantizedEmbeddingBagOffsets*, whose answers equal lookups in the rounded rows.

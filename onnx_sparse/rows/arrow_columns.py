@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from onnx_sparse.rows.columns import Array, RowError, Rows, row_error
+from onnx_sparse.rows.foreign_rows import plain_column, plain_parts
 from onnx_sparse.schemas.features import Feature
 
 #: What is as good as an array of views.
@@ -114,6 +115,22 @@ def _dense(where: str, array: Any) -> Array:
         array = _plain(where, array.flatten())
     rows = [np.full(shape[0], int(np.prod(shape[1:])))] if len(shape) > 1 else []
     return _leaves(where, array, rows).reshape(shape)
+
+
+def arrow_column(where: str, column: Any) -> Any:
+    """A column of any library as an Arrow array.
+
+    Raises:
+        ValueError: Arrow has no type for its values; the message begins with `where`.
+    """
+    plain = plain_column(where, column)
+    if isinstance(plain, (list, tuple)):
+        values = plain_parts(where, plain)
+        plain = [value.item() if isinstance(value, np.ndarray) and not value.ndim else value for value in values]
+    try:
+        return pa.array(plain)
+    except pa.ArrowException as error:
+        raise ValueError(f"{where} has no type in Arrow: {error}".partition("\n")[0]) from None
 
 
 def column_of_output(result: Array, declared: Sequence[Any]) -> Any:

@@ -183,15 +183,19 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
         ValueError: A value is missing or does not fit.
     """
     wanted = numpy_dtype(dtype)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O" and values.ndim == 1:  # of lists, in data frames
+        values = values.tolist()
     if isinstance(values, (list, tuple)):
         values = plain_parts(where, values)
     # numpy's own choice of a type for objects would make texts of numbers, and floats of large integers.
     array = values if isinstance(values, np.ndarray) else np.array(values, object)
+    if not array.ndim and (hasattr(values, "__next__") or isinstance(values, (Mapping, Set))):
+        raise ValueError(f"{where}: expected a list or an array, got {described(values)}")
     if array.dtype == wanted and dtype != TensorProto.STRING:
         return np.asarray(array, order="C")
     if not array.size:  # and so has no type of its own
         return np.empty(array.shape, wanted)
-    if array.dtype == object or array.dtype.kind in "SU":
+    if array.dtype == object or array.dtype.kind in "SUT":
         return _from_objects(where, array.reshape(-1).tolist(), array.shape, wanted, lengths)
     bad = _misfits(array, wanted)
     if bad is None and array.dtype.kind == "f" and np.isnan(array).any():  # what pandas makes of missing integers
@@ -224,10 +228,21 @@ def _from_objects(
             try:
                 made[number] = _object_as(value, wanted)
             except ValueError as misfit:
+                if not lengths and isinstance(value, (list, tuple, np.ndarray)):
+                    raise _uneven(where, objects) from None
                 marked = np.arange(len(objects)).reshape(shape) == number
                 reason = " has no value" if value is None else f": {misfit}"
                 raise row_error(where, marked, lengths, reason) from None
     return made.reshape(shape)
+
+
+def _uneven(where: str, rows: list[Any]) -> RowError:
+    """The error of rows that make no array, since one has another length than the first, or is no list."""
+    sizes = [len(row) if isinstance(row, (list, tuple, np.ndarray)) and np.ndim(row) else None for row in rows]
+    number = next((number for number, size in enumerate(sizes) if size != sizes[0]), 0)
+    if sizes[number] is None or sizes[0] is None or number == 0:
+        return RowError(where, number, f": {described(rows[number])} and row 0, {described(rows[0])}, differ in shape")
+    return RowError(where, number, f" has {sizes[number]} values; the first has {sizes[0]}")
 
 
 #: How many objects are converted at once.
@@ -282,7 +297,7 @@ def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
                 raise ValueError(f"{value!r} is not UTF-8") from None
         if isinstance(plain, str):
             return plain
-        raise ValueError(f"{value!r} is no string")
+        raise ValueError(f"expected a string, got {described(value)}")
     if isinstance(plain, bool) or wanted.kind == "b":
         if isinstance(plain, bool) and wanted.kind == "b":
             return plain

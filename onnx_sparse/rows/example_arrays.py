@@ -14,6 +14,8 @@ _UNKNOWN_FIELD = b"\x1a"
 def example_array(messages: bytes | Iterable[bytes]) -> np.ndarray[Any, Any]:
     """Serialized tf.Example or tf.SequenceExample messages as an input of a session.
 
+        feeds = {"serialized": onnx_sparse.example_array([b"\\n\\x00", b""])}
+
     ONNX Runtime's Python API takes strings with zero bytes, or bytes that are not UTF-8, only in arrays of numpy's type
     void, whose elements have the same number of bytes. So all but the longest messages get a field before them that
     every parser skips.

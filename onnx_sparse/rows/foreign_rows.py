@@ -45,8 +45,13 @@ def columns_of(rows: Any) -> Mapping[str, Any]:
         return rows
     if (table := table_of(rows)) is not None:
         return dict(zip(table.schema.names, table.columns, strict=True))
+    if hasattr(rows, "__getitem__") and (lazy := [way for way in ("collect", "compute") if hasattr(rows, way)]):
+        raise TypeError(f"expected a table in memory, got {_kind(rows)}; call its {lazy[0]}() first")
     if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):
-        return {str(name): rows[name] for name in rows.columns}
+        names = [*map(str, rows.columns)]
+        if len(names) > len(columns := dict(zip(names, rows.columns, strict=True))):
+            raise ValueError(f"the table has several columns {next(n for n in names if names.count(n) > 1)!r}")
+        return {name: rows[column] for name, column in columns.items()}
     if isinstance(rows, np.ndarray) and rows.dtype.names:
         return {name: rows[name] for name in rows.dtype.names}
     if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
@@ -56,7 +61,10 @@ def columns_of(rows: Any) -> Mapping[str, Any]:
                 state = "is missing" if differing[0] in names else "is not in record 0"
                 raise ValueError(f"record {number}: {differing[0]!r} {state}")
         return {name: [row[name] for row in rows] for name in names}
-    raise TypeError(f"expected columns by feature, a table or a list of records, got {described(rows)}")
+    got = described(rows)
+    if isinstance(rows, (list, tuple)) and (others := [row for row in rows if not isinstance(row, Mapping)]):
+        got = f"a list with {described(others[0])}"
+    raise TypeError(f"expected columns by feature, a table or a list of records (mappings), got {got}")
 
 
 def table_of(rows: Any) -> Any:
@@ -88,7 +96,9 @@ def plain_column(where: str, column: Any) -> Any:
         ValueError: A library cannot hand its array over.
     """
     library = library_of(column)
-    if isinstance(column, _OWN) or library in ("pyarrow", "scipy") or hasattr(column, "nested_row_splits"):
+    is_sparse = all(hasattr(column, part) for part in ("indices", "values", "dense_shape"))
+    own = isinstance(column, _OWN) and not is_sparse  # a SparseTensorValue of TensorFlow is a tuple
+    if own or library in ("pyarrow", "scipy") or hasattr(column, "nested_row_splits"):
         return column
     try:
         if library == "torch":
@@ -96,7 +106,7 @@ def plain_column(where: str, column: Any) -> Any:
         if callable(getattr(column, "offsets", None)) and callable(getattr(column, "values", None)):  # torchrec
             ends = plain_column(where, column.offsets())
             return np.split(plain_column(where, column.values()), ends[1:-1])
-        if all(hasattr(column, part) for part in ("indices", "values", "dense_shape")):
+        if is_sparse:
             parts = (plain_column(where, getattr(column, part)) for part in ("indices", "values", "dense_shape"))
             return SparseParts(*parts)
         if library != "pandas" and any(hasattr(column, capsule) for capsule in _CAPSULES):
@@ -127,7 +137,11 @@ def _without_arrow(part: Any) -> Any:
 def described(value: Any) -> str:
     """A value in an error: its type where its text has many lines or letters."""
     text = repr(value)
-    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__module__}.{type(value).__qualname__}"
+    return text if len(text) <= 60 and "\n" not in text and " at 0x" not in text else _kind(value)
+
+
+def _kind(value: Any) -> str:
+    return f"a {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
 
 
 def library_of(value: Any) -> str:

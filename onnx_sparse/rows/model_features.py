@@ -218,6 +218,8 @@ def check_counts(counts: Mapping[str, int]) -> None:
 def features(model: Model, mapping: Mapping[str, Mapping[str, str]] | None = None) -> Features:
     """The features of a model: what people have one column for, and which inputs hold it.
 
+        feeds = onnx_sparse.features("model.onnx").feeds({"items": [[0, 1], [], [2]]})
+
     Args:
         model: A session; or a ModelProto, its bytes, a path or an `onnx_ir.Model`.
         mapping: The inputs of each feature by role (see `Feature`), for a model that does not say it itself: `{"items":

@@ -57,6 +57,9 @@ _TENSORS_ENTRY = "onnx_sparse.tensors"
 def get_library_path() -> str:
     """The path of the native kernels' shared library, for `register_custom_ops_library` in any language.
 
+        options = onnxruntime.SessionOptions()
+        options.register_custom_ops_library(onnx_sparse.get_library_path())
+
     Raises:
         FileNotFoundError: This installation has no native library.
     """
@@ -79,6 +82,10 @@ def available_backends() -> tuple[str, ...]:
 
 def register(session_options: ort.SessionOptions, backend: Backend = "auto") -> None:
     """Make a backend's kernels known to sessions made with these options.
+
+        options = onnxruntime.SessionOptions()
+        onnx_sparse.register(options)
+        session = onnxruntime.InferenceSession("model.onnx", options)
 
     For the Python backend this registers the library of onnxruntime-extensions, including its own operators; do not
     register that library a second time. In a plain `onnxruntime.InferenceSession`, an error of a Python kernel ends the
@@ -125,7 +132,12 @@ def _register(options: ort.SessionOptions, backend: Backend) -> None:
 
 
 def session_options(backend: Backend = "auto") -> ort.SessionOptions:
-    """New session options with a backend registered; see `register`."""
+    """New session options with a backend registered.
+
+        session = onnxruntime.InferenceSession("model.onnx", onnx_sparse.session_options())
+
+    See `register` for the backends and the errors.
+    """
     options = ort.SessionOptions()
     register(options, backend)
     return options
@@ -150,6 +162,9 @@ def _raises_kernel_errors(run: Callable[_P, _T]) -> Callable[_P, _T]:
 
 class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runtime has no types
     """An `onnxruntime.InferenceSession` that runs the domain's operators and raises their errors.
+
+        session = onnx_sparse.InferenceSession("model.onnx")
+        answers = session.predict({"items": [[0, 1], [], [2]]})
 
     With the Python backend the model is first rewritten in memory: it is brought to canonical form, functions that call
     the domain's operators are inlined, and its nodes are moved to a domain in which errors can be caught and half

@@ -21,6 +21,10 @@ Array = np.ndarray[Any, Any]
 class StatefulSession:
     """Runs a model with states step by step.
 
+        stream = onnx_sparse.StatefulSession(onnx_sparse.InferenceSession("running_sum.onnx"), {"past": "present"})
+        stream.run(["sum"], {"x": np.float32(2)})  # 2
+        stream.run(["sum"], {"x": np.float32(3)})  # 5
+
     The states stay in ONNX Runtime between the steps and are not copied. One object is one stream: make another one of
     the same session for each stream that goes on at the same time.
 

@@ -83,7 +83,7 @@ def test_the_inputs_themselves(cli, save, composed):
     [
         ("items=[[1], [null]]", "feature 'items', row 1, position 0 has no value"),
         ("items=3", "feature 'items'"),
-        ("texts=[[1]]", "feature 'texts', row 0, position 0: 1 is no string"),
+        ("texts=[[1]]", "feature 'texts', row 0, position 0: expected a string, got 1"),
         ("items=[[1]]", "feature texts not given; its features are items, texts, whose rows are JSON; its inputs are"),
         ("words=[]", "feature items, input words_1 not given; its features are items, texts"),
         ("text=[[1]]", "the model has no input text (did you mean 'texts'?); its features are items, texts"),

@@ -183,6 +183,15 @@ def rename_keys_and_set_absent_row(model, named, missing, row):
     return row
 
 
+def test_a_model_with_function_bodies_is_refused(tmp_path):
+    """The bodies hold keys, too."""
+    model = live_model("int64", "first", [1, 2], np.ones((2, WIDTH), np.float32))
+    onnx.save(onnx_sparse.embed_functions(model), path := tmp_path / "model.onnx")
+    np.savez(tmp_path / "rows.npz", key=np.array([1]), values=np.ones((1, WIDTH), np.float32))
+    with pytest.raises(ValueError, match="holds the function bodies of operators"):
+        onnx_sparse.tables(path, {"table": tmp_path / "rows.npz"})
+
+
 @pytest.mark.parametrize("keys", [[2**40], [-1]])
 def test_keys_of_another_type_are_refused(keys, tmp_path):
     form = "int32" if keys[0] > 0 else "uint64"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,7 @@ pytest.importorskip("tensorflow")
 
 from onnx import TensorProto
 from support.random_kernels import results
-from support.tensorflow_kernels import Trial, drawn, outcome
+from support.tensorflow_kernels import Input, Trial, drawn, outcome, trials
 from tensorflow_kernel_rows import ELEMENTWISE, ROWS
 
 from onnx_sparse.converters.tensor import Tensor
@@ -48,6 +48,25 @@ def test_the_draw_reaches_what_it_claims() -> None:
     assert {each.is_constant for each in inputs} == {each.has_ends for each in inputs} == {True, False}
     assert {call.are_sizes_known for call in calls} == {each.is_rank_known for each in inputs} == {True, False}
     assert len({call.types["T"] for call in calls}) > 8
+
+
+@pytest.mark.parametrize("operator", ["RaggedTensorToSparse", "ReduceJoin", "Roll", "Cumprod", "Conv2D"])
+def test_inputs_of_unknown_rank(operator: str) -> None:
+    """No rank is taken for the only one because it is the only one that is converted."""
+
+    def fed(given: Input | Sequence[Input]) -> Input | list[Input]:
+        return (
+            replace(given, is_rank_known=False, is_constant=False) if isinstance(given, Input) else [*map(fed, given)]
+        )
+
+    found = Counter(
+        outcome(replace(trial, inputs={name: fed(given) for name, given in trial.inputs.items()})).partition(":")[0]
+        for row in ROWS
+        if row.op == operator
+        for trial in trials(row)
+        if trial.name in ("plain", "sizes known") or "choice" in trial.name
+    )
+    assert found["equal"], found
 
 
 def _lower_bound_first(made: Callable[..., Made], node: Node, emit: TensorFlowEmitter) -> Made:

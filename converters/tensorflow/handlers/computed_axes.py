@@ -8,6 +8,7 @@ from functools import wraps
 
 import numpy as np
 
+from onnx_sparse.converters.errors import UnknownShape
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node
 from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
@@ -20,18 +21,21 @@ Results = Tensor | tuple[Tensor, ...]
 Convert = Callable[[Node, TensorFlowEmitter], Results]
 
 
-def any_axis(axis: str, *along: str) -> Callable[[Convert], Convert]:
+def any_axis(axis: str, *along: str, may_be_several: bool = False) -> Callable[[Convert], Convert]:
     """Let a handler that needs its axis as a constant convert nodes where it is computed, too.
 
     Args:
         axis: The input that is the axis, or a vector with one axis.
         along: The inputs that have it, of one rank. The handler sees them with three dimensions, and 1 as the axis.
+        may_be_several: Whether the operator takes several axes, of which the number must be known.
     """
 
     def decorated(function: Convert) -> Convert:
         @wraps(function)
         def convert(node: Node, emit: TensorFlowEmitter) -> Results:
             given = node[axis] if axis in node.inputs else None
+            if may_be_several and given is not None and given.value is None and given.shape == (None,):
+                raise UnknownShape(f"the number of axes in {axis} must be known")
             is_one = given is not None and given.value is None and given.shape in ((), (1,))
             if given is None or not is_one or node.attributes.get("batch_dims", 0):
                 return function(node, emit)

@@ -56,7 +56,7 @@ def where(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ReverseV2", to="Slice", dtypes=_EVERY)
-@any_axis("axis", "tensor")
+@any_axis("axis", "tensor", may_be_several=True)
 def reverse(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along axes."""
     return reordering.reversed_along(emit, node["tensor"], node["axis"].integers("axis"))

@@ -218,7 +218,7 @@ def broadcast_args(node: Node, emit: InferringEmitter) -> Tensor:
 
 
 @handles("Roll", to="Slice", dtypes=("every type",))
-@any_axis("axis", "input")
+@any_axis("axis", "input", may_be_several=True)
 def roll(node: Node, emit: InferringEmitter) -> Tensor:
     """Move elements along axes; those that leave at one end enter at the other."""
     axes = node["axis"].integers("axis")

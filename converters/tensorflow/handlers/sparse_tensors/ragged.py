@@ -74,13 +74,23 @@ def _of_kinds(kinds: list[str], tensors: list[Tensor], values: Tensor, emit: Emi
 
 @handles("RaggedTensorToSparse", to="CumSum", dtypes=_ANYTHING)
 def ragged_tensor_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
-    """The coordinates of the values; the values themselves are unchanged."""
+    """The coordinates of the values, which are unchanged, and of their elements where they are rows themselves."""
     values = node["rt_dense_values"]
-    # An unknown rank is that of gathered rows, of which only those of vectors are known.
-    if values.shape is not None and not _is_vector(values):
-        raise Unsupported("values of more than one dimension")
     partitions = of_nested_splits(node.all("rt_nested_splits"), values, emit)
-    return coordinates_of(partitions, emit), values, dense_shape_of(partitions, emit)
+    rows, shape = coordinates_of(partitions, emit), dense_shape_of(partitions, emit)
+    # An unknown rank is that of gathered rows, of which only those of vectors are known.
+    if values.shape is None or _is_vector(values):
+        return rows, values, shape
+    sizes = emit.shape_of(values)
+    every = emit.op("Transpose", emit.op("NonZero", emit.op("Expand", emit.constant(1), sizes)), perm=[1, 0])
+    one, last = emit.constant([1]), emit.constant([values.rank])
+    row = emit.op("Gather", every, emit.constant(0), axis=1)
+    within = emit.op("Slice", every, one, last, one)
+    return (
+        emit.op("Concat", emit.op("Gather", rows, row, axis=0), within, axis=1),
+        emit.op("Reshape", values, emit.constant([-1])),
+        emit.op("Concat", shape, emit.op("Slice", sizes, one, last), axis=0),
+    )
 
 
 @handles("RaggedGather", to="Gather", dtypes=_ANYTHING)

@@ -53,7 +53,7 @@ def string_format(node: Node, emit: Emitter) -> Tensor:
 
 
 @handles("ReduceJoin", to="RaggedReduceJoin", dtypes=("string",))
-@any_axis("reduction_indices", "inputs")
+@any_axis("reduction_indices", "inputs", may_be_several=True)
 def reduce_join(node: Node, emit: Emitter) -> Tensor:
     """Joins along axes; of several, the first varies fastest."""
     words, given = node["inputs"], node["reduction_indices"]
