@@ -168,6 +168,13 @@ SPARSE = (
         deltas=each(constant(2**30), given(-(2**30))),
         T=each(tf.int32, tf.int64),
     ),
+    row(
+        "RaggedRange",
+        starts=given(2**63 - 1),
+        limits=given([-1, -5]),
+        deltas=each(constant([1, 3]), constant(1)),
+        T=each(tf.int64),
+    ),
     row("RaggedTensorToSparse", rt_nested_splits=[splits("m", "k")], rt_dense_values=each(numbers("k"), numbers("kn"))),
     row("RaggedTensorToSparse", rt_nested_splits=[splits("l", "m"), splits("m", "k")], rt_dense_values=numbers("k")),
     row(
