@@ -157,7 +157,7 @@ SPARSE = (
     ),
     row(
         "RaggedRange",
-        starts=each(numbers("m"), numbers("")),
+        starts=each(numbers("m", -4, 4), numbers("", -4, 4)),  # from the ends of types, rows have gigabytes
         limits=numbers("m", -9, 9),
         deltas=each(constant(1), numbers("m", 1, 4), constant(-2)),
     ),
