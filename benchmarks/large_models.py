@@ -27,6 +27,8 @@ import onnx
 from machine import this_machine
 from onnx import TensorProto, helper
 
+from onnx_sparse.models.references import point_to
+
 _WIDTH, _TABLES = 64, 4
 _BLOCK_ROWS = 1 << 14
 
@@ -41,9 +43,7 @@ def lookups(folder: Path, rows: int) -> Path:
     nodes, tables, outputs = [], [], []
     for k in range(_TABLES):
         table = TensorProto(name=f"t{k}", data_type=TensorProto.FLOAT, dims=[rows, _WIDTH])
-        table.data_location = TensorProto.EXTERNAL
-        for key, entry in (("location", "tables.bin"), ("offset", k * size), ("length", size)):
-            table.external_data.add(key=key, value=str(entry))
+        point_to(table, "tables.bin", k * size, size)
         tables.append(table)
         if k % 2:
             nodes += [

@@ -15,7 +15,7 @@ from onnx import ModelProto, TensorProto, helper
 import onnx_sparse
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.models.large_models import LARGE, load, make_whole, whole_size
-from onnx_sparse.models.references import LEAST, is_reference
+from onnx_sparse.models.references import LEAST, is_reference, point_to
 
 _MIB = 1 << 20
 _ROWS, _WIDTH, _TABLES = 300 * _MIB // 4 // 256, 64, 4
@@ -61,9 +61,7 @@ def lookups(rows: int, location: str | None) -> ModelProto:
         if location is None:
             table.raw_data = bytes(size)
         else:
-            table.data_location = TensorProto.EXTERNAL
-            for key, entry in (("location", location), ("offset", k * size), ("length", size)):
-                table.external_data.add(key=key, value=str(entry))
+            point_to(table, location, k * size, size)
         tables.append(table)
         if k % 2:
             nodes += [

@@ -16,6 +16,13 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
+#: Operators that may move elements as they are, and types with more digits than the floats that their kernels take.
+_MOVING = ("GridSample", "Resize", "Upsample")
+_TOO_LONG: dict[int, tuple[int, ...]] = {
+    TensorProto.FLOAT: (*SIGNED_INTEGERS[2:], *UNSIGNED_INTEGERS[2:], TensorProto.DOUBLE),
+    TensorProto.DOUBLE: (TensorProto.INT64, TensorProto.UINT64),
+}
+
 
 class MissingKernel(Guard):
     """Many operators have no kernel for short or unsigned integers, and some have none for double.
@@ -35,7 +42,10 @@ class MissingKernel(Guard):
         if any(name and not graph.dtype(name) for name in node.output):
             return False
         inputs = [Tensor(name, graph.dtype(name)) if name else None for name in node.input]  # constants are not read
-        return bool(graph.emitter(node).wider(node.op_type, inputs, [graph.dtype(name) for name in node.output]))
+        wide = graph.emitter(node).wider(node.op_type, inputs, [graph.dtype(name) for name in node.output])
+        if node.op_type in _MOVING and attribute(node, "mode", b"nearest") == b"nearest":
+            return bool(wide) and not any(graph.dtype(node.input[0]) in _TOO_LONG.get(t, ()) for t in wide.values())
+        return bool(wide)
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Cast, compute, and cast back."""

@@ -80,7 +80,7 @@ def infer_outputs(
     try:
         schema = defs.get_schema(node.op_type, opsets[node.domain], node.domain)
         return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
-    except ONNX_ERRORS:
+    except (*ONNX_ERRORS, TypeError):  # of names that are not UTF-8, and versions below those of 32 bits
         return {}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from time import perf_counter
 
 import numpy as np
 
@@ -18,7 +20,9 @@ from onnx_sparse.sessions.ort_errors import ort_message
 _MOST_BYTES = 1 << 20
 
 
-def located(session: TimedSession, feeds: Mapping[str, Array], known: Features, error: Exception) -> str:
+def located(
+    session: TimedSession, feeds: Mapping[str, Array], known: Features, error: Exception, end: float = math.inf
+) -> str:
     """The message of a run's error, with the row and the feature that are at fault, as far as they are found.
 
     Halves of the rows are run again until one row is left, and that without the values of each feature.
@@ -28,22 +32,25 @@ def located(session: TimedSession, feeds: Mapping[str, Array], known: Features, 
         feeds: The inputs of the run.
         known: The features of the model.
         error: The error.
+        end: When nothing is run again any more, as `time.perf_counter` counts.
     """
     if sum(array.nbytes for array in feeds.values()) > _MOST_BYTES:
         return _text(error)
     try:
-        return _found(session, feeds, known) or _text(error)
-    except (ValueError, IndexError, TypeError):  # the inputs do not fit together, and are no rows
+        return _found(session, feeds, known, end) or _text(error)
+    except (ValueError, IndexError, TypeError, TimeoutError):  # the inputs do not fit together, and are no rows
         return _text(error)
 
 
-def _found(session: TimedSession, feeds: Mapping[str, Array], known: Features) -> str:
+def _found(session: TimedSession, feeds: Mapping[str, Array], known: Features, end: float) -> str:
     counts = known.counts(feeds)
     rows = {*counts.values()}
     if len(counts) < len(known) or len(rows) != 1:
         return ""
 
     def refusal(made: Mapping[str, Array]) -> Exception | None:
+        if perf_counter() > end:
+            raise TimeoutError
         try:
             session.run(None, made)
         except Exception as found:  # ONNX Runtime's have no common class

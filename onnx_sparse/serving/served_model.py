@@ -39,6 +39,8 @@ _SHORT = 0.02
 _MOST_JOINED = 1 << 22
 #: How often a run is compared with its time.
 _CHECK_SECONDS = 0.25
+#: For how long after a run the rows are looked for that are at fault.
+_SEARCH_SECONDS = 0.5
 #: Errors of a run that the values of the request have caused.
 _OF_REQUESTS = (KernelError, InvalidArgument, ValueError, TypeError)
 
@@ -257,11 +259,15 @@ class ServedModel:
 
 
 def _answers(loaded: LoadedModel, requests: Sequence[dict[str, Array]]) -> list[list[Array] | Exception]:
-    """The answer or error of each request; what a client has sent wrong is said of its rows and features."""
+    """The answer or error of each request; what a client has sent wrong is said of its rows and features.
+
+    Rows are looked for in a fixed time, so that the bad requests of a client keep no others waiting.
+    """
     answers = run_joined(loaded.timed, requests, loaded.features)
+    end = perf_counter() + _SEARCH_SECONDS
     for number, answer in enumerate(answers):
         if isinstance(answer, _OF_REQUESTS) and not is_ended(answer):
-            answers[number] = RequestError(located(loaded.timed, requests[number], loaded.features, answer))
+            answers[number] = RequestError(located(loaded.timed, requests[number], loaded.features, answer, end))
     return answers
 
 

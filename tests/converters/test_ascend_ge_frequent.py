@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.ascend_graphs import run
-from support.ge_graphs import BFLOAT16, Graph, check_case, evaluate, every_way
+from support.ge_graphs import AT, BFLOAT16, F16, F32, I32, I64, Graph, c, check_case, evaluate, every_way, n
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert
 
-F16, F32, I32, I64 = np.float16, np.float32, np.int32, np.int64
 RNG = np.random.default_rng(31)
 X = RNG.standard_normal((2, 3, 4)).astype(F32)
 Y = (RNG.standard_normal((3, 1)) + 3).astype(F32)
@@ -26,16 +25,7 @@ BYTES = RNG.integers(-9, 9, (4, 6)).astype(np.int8)
 WEIGHT = RNG.integers(-9, 9, (6, 5)).astype(np.int8)
 SCALE = RNG.uniform(0.01, 0.02, 5).astype(F32)
 PLACES = np.array([[1, 2], [0, 0]], I64)
-AT = {"constants": (1,)}
 LOWEST, HIGHEST = np.finfo(F32).min, np.finfo(F32).max
-
-
-def c(*values: int) -> np.ndarray:
-    return np.array(values, I64)
-
-
-def n(value: int) -> np.ndarray:
-    return np.array(value, I32)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

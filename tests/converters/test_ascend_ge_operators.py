@@ -7,24 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.ascend_graphs import random, run
-from support.ge_graphs import BFLOAT16, check_case, evaluate, every_way
+from support.ge_graphs import AT, BFLOAT16, F16, F32, I32, I64, c, check_case, evaluate, every_way, n
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend.ge.handlers import HANDLERS
 
-F16, F32, I32, I64 = np.float16, np.float32, np.int32, np.int64
 RNG = np.random.default_rng(23)
 X = RNG.standard_normal((2, 3, 4)).astype(F32)
 Y = (RNG.standard_normal((3, 1)) + 3).astype(F32)
-AT = {"constants": (1,)}
-
-
-def c(*values: int) -> np.ndarray:
-    return np.array(values, I64)
-
-
-def n(value: int) -> np.ndarray:
-    return np.array(value, I32)
 
 
 def normalized(x: np.ndarray) -> np.ndarray:

@@ -5,29 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.ascend_graphs import run
-from support.ge_graphs import BFLOAT16, Graph, check_case, described, evaluate, every_way
+from support.ge_graphs import AT, BFLOAT16, F16, F32, I32, I64, Graph, c, check_case, described, evaluate, every_way, n
 
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert
 
-F16, F32, I32, I64 = np.float16, np.float32, np.int32, np.int64
 RNG = np.random.default_rng(47)
 X = RNG.standard_normal((4, 3)).astype(F32)
 CUBE = RNG.standard_normal((2, 3, 4)).astype(F32)
 PARTS = np.array([1, 0, 1, 1], I32)
-AT = {"constants": (1,)}
 ENDS = np.array([np.nan, np.inf, -np.inf, 1.5, -0.0], F32)
 INTEGERS = np.array([[5, -7, 2**31 - 1], [-(2**31), 0, 12]], I32)
 SHIFTS = np.array([[1, 2, 30], [31, 3, 0]], I32)
 REPEATED = np.array([3, 3, 1, 1, 1, 3, 2], I64)
-
-
-def c(*values: int) -> np.ndarray:
-    return np.array(values, I64)
-
-
-def n(value: int) -> np.ndarray:
-    return np.array(value, I32)
 
 
 def added(x: np.ndarray, places: np.ndarray, updates: np.ndarray, ufunc: np.ufunc = np.add) -> np.ndarray:

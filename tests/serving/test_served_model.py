@@ -113,6 +113,13 @@ def test_errors_name_the_feature_and_the_row(rows, message, served):
     assert answers[0]["sums"].tolist() == answers[2]["sums"].tolist()
 
 
+def test_rows_are_looked_for_in_a_fixed_time(served, monkeypatch):
+    monkeypatch.setattr(served_model, "_SEARCH_SECONDS", -1)
+    bad = request([([1, 9], [3], (0, 0))])
+    (answer,) = asyncio.run(working(served, served.answer(served.loaded, bad)))
+    assert str(answer).startswith("EmbeddingSegmentsSum: indices[1] = 9 is out of range")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("path_r", np.array([1, 0], np.int32)), ("items_i", np.zeros((3, 2), np.int64)), ("box", np.zeros((0, 2), "f"))],

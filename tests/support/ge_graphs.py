@@ -32,6 +32,19 @@ GE_NUMBERS = {
 }
 _STRING = 13
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+F16, F32, I32, I64 = np.float16, np.float32, np.int32, np.int64
+#: The second input is a constant.
+AT = {"constants": (1,)}
+
+
+def c(*values: int) -> np.ndarray:
+    """Sizes, axes or places."""
+    return np.array(values, I64)
+
+
+def n(value: int) -> np.ndarray:
+    """A number."""
+    return np.array(value, I32)
 
 
 #: How a graph describes the shape of a tensor: whole, without its rows, without its sizes, or without its rank.

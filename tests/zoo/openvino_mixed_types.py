@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ sys.path[0] = str(FOLDER.parent)  # `zoo` is a package of the tests
 import numpy as np  # noqa: E402
 from support.openvino_models import Case  # noqa: E402
 from zoo import openvino_operator_suite, operators  # noqa: E402
-from zoo.isolated_cases import Suite  # noqa: E402
 
 
 def cases() -> Mapping[str, Any]:
@@ -53,15 +53,11 @@ def changed(case: Any, places: tuple[int, ...], kind: Any) -> Case:
     return Case(case.op, case.build, *(x.astype(kind) if k in places else x for k, x in enumerate(case.inputs)))
 
 
-SUITE = Suite(
+SUITE = replace(
+    openvino_operator_suite.SUITE,
     program="python tests/zoo/openvino_mixed_types.py",
     description=__doc__,
     cases=cases,
-    examine=openvino_operator_suite.examine,
-    outcomes=("equal", "refused", "fault", "wrong", "not run"),
-    wrong="wrong",
-    silent=("equal", "not run", "refused"),
-    summarized=("refused", "fault", "not run"),
 )
 
 if __name__ == "__main__":
