@@ -103,11 +103,16 @@ _HOMES = {
     "to_ragged": "converters.ragged.inputs",
 }
 
+#: Modules of the public interface that are imported when they are first used.
+_MODULES = ("arrow", "batching", "converters", "ray")
+
 schemas.register(tuple(OPS.values()))
 
 if not TYPE_CHECKING:  # type checkers know the names from the imports above; to them, any other name is an error
 
     def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return importlib.import_module(f"onnx_sparse.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(f"onnx_sparse.{_HOMES[name]}"), name)
@@ -116,4 +121,4 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above; to
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,3 +60,8 @@ def test_examples_run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     session = onnx_sparse.InferenceSession("model.onnx")
     names = {"onnx_sparse": onnx_sparse, "onnx": onnx, "onnxruntime": onnxruntime, "np": np, "session": session}
     exec(code, names | {"pyarrow": pytest.importorskip("pyarrow"), "ReferenceEvaluator": ReferenceEvaluator})
+
+
+def test_modules_need_no_import_of_their_own() -> None:
+    code = "import onnx_sparse; onnx_sparse.batching.join; assert 'importlib' not in dir(onnx_sparse)"
+    subprocess.run([sys.executable, "-c", code], check=True)

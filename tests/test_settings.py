@@ -121,7 +121,7 @@ def test_errors_name_arguments(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(text), path)
     rows.write_text("uid,x\na,1\nb,2\n")
     onnx_sparse.score(path, rows, out)
-    with pytest.raises(ValueError, match="resume=True leaves what is whole, overwrite=True replaces it"):
+    with pytest.raises(ValueError, match="resume=True keeps complete files, overwrite=True replaces them"):
         onnx_sparse.score(path, rows, out)
     with pytest.raises(ValueError, match=r'column_types=\{"uid": "int64"\}: the column is not kept; keep=\["uid"\]'):
         onnx_sparse.score(path, rows, out, column_types={"uid": "int64"}, overwrite=True)

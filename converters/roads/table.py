@@ -121,7 +121,7 @@ def _road_of_path(path: Path) -> AnyRoad:
             return road
     if path.is_dir():
         raise ConversionError(f"{path} is not a SavedModel: there is no saved_model.pb in it")
-    raise UnknownSourceError(f"the name of {path} does not tell what it is")
+    raise UnknownSourceError(f"cannot tell the format of {path} from its name")
 
 
 def refuse_foreign(path: Path, chosen: AnyRoad | None = None) -> None:

@@ -31,9 +31,11 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 #: What other tools call what we do.
 _OTHER_WORDS = {
+    "export": "convert",
     "info": "inspect",
     "infer": "run",
     "list": "ops",
+    "ls": "ops",
     "optimize": "convert",
     "predict": "run",
     "quantize": "convert --tables",
@@ -318,7 +320,7 @@ def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]
-    elif [*argv] in (["version"], ["-V"]):
+    elif [*argv] in (["version"], ["-V"], ["-version"]):
         argv = ["--version"]
     _Parser.given = argv
     arguments, unknown = _parser().parse_known_args(argv)

@@ -226,8 +226,8 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
         if existing is not None:
             bad = existing.first_bad()
             raise CommandError(
-                f"{existing.target} is there already{f' ({bad})' if bad else ''}; --resume leaves what is whole, "
-                "--overwrite replaces it"
+                f"{existing.target} is there already{f' ({bad})' if bad else ''}; --resume keeps complete files, "
+                "--overwrite replaces them"
             )
     with _model(path, settings) as given:
         scorer = Scorer(

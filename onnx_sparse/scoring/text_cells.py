@@ -157,7 +157,7 @@ def lists_of(texts: Sequence[str | None], dtype: pa.DataType) -> Read:
         except (ValueError, RecursionError):
             value = text
         if not isinstance(value, list):
-            wrong[row] = f"{text!r} is no list; lists are JSON: [5, 7]"
+            wrong[row] = f"expected a list, as [5, 7] in JSON, got {text!r}"
             value = None
         lists.append(value)
     made, more = values_of(lists, dtype)

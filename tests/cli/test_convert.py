@@ -214,7 +214,7 @@ class TestRefusals:
 
     def test_a_name_that_says_nothing(self, refused, tmp_path):
         (tmp_path / "model.bin").touch()
-        assert refused(2, tmp_path / "model.bin").endswith("does not tell what it is; use --from")
+        assert refused(2, tmp_path / "model.bin").endswith("from its name; use --from")
 
     def test_truncated_onnx(self, refused, segment_max):
         segment_max.write_bytes(segment_max.read_bytes()[:-9])

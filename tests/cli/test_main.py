@@ -89,7 +89,9 @@ def test_help_fits_a_terminal(cli, monkeypatch, command, width):
     assert not [line for line in prose + options if len(line) > width]
 
 
-@pytest.mark.parametrize("word", ["info", "infer", "list", "optimize", "predict", "quantize", "show", "test", "verify"])
+@pytest.mark.parametrize(
+    "word", ["export", "info", "infer", "list", "ls", "optimize", "predict", "quantize", "show", "test", "verify"]
+)
 def test_what_other_tools_call_it(cli, word):
     _, second, _ = cli(word).err.splitlines()
     meant = second.removeprefix("  did you mean ").removesuffix("?").split()

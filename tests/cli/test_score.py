@@ -289,7 +289,7 @@ def test_resuming(cli, model, folder, tmp_path):
         (["rows.txt"], 1, "rows.txt: its kind is not known; .parquet, .arrow"),
         (["damaged.parquet"], 1, "damaged.parquet cannot be read"),
         (["rows.parquet", "more/rows.csv"], 2, "would both become"),
-        (["rows.csv"], 1, "rows.csv, column 'items', row 1: '5 7' is no list; lists are JSON: [5, 7]"),
+        (["rows.csv"], 1, "rows.csv, column 'items', row 1: expected a list, as [5, 7] in JSON, got '5 7'"),
         (["texts.csv"], 1, "texts.csv, column 'age', row 1: 'old' does not fit into double"),
         (["null.jsonl"], 1, "null.jsonl, line 2 is no JSON object"),
         (["deep.jsonl"], 1, "deep.jsonl, line 1 is nested too deeply"),

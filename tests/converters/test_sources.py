@@ -54,7 +54,7 @@ def test_other_objects_are_refused(source: object) -> None:
 
 
 def test_a_file_whose_name_tells_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnknownSourceError, match=r"the name of .*model\.bin does not tell what it is"):
+    with pytest.raises(UnknownSourceError, match=r"cannot tell the format of .*model\.bin from its name"):
         convert(tmp_path / "model.bin")
 
 

@@ -16,12 +16,17 @@ template <class T>
 constexpr bool is_half_float = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
 // How the rows of an element type are reduced. Integers are unsigned where they are summed or multiplied: these wrap.
-template <class T, class Join, bool is_weighted>
+template <class T, class JoinRows, bool is_weighted>
 struct RowReduction {
   using Element = T;
+  using Join = JoinRows;
+  using Finish = RowReduction<T, Join, false>;  // finalizes rows in the same way
   static constexpr bool is_half = is_half_float<T>;
   static constexpr bool is_sum = std::is_same_v<Join, Add>;
   static constexpr bool weighted = is_weighted;
+  // What most models reduce: sums, of floats also with weights, and the greatest and the least floats.
+  static constexpr bool is_usual =
+      std::is_same_v<T, float> ? !std::is_same_v<Join, Multiply> : is_sum && !is_weighted && !std::is_integral_v<T>;
 
   static constexpr bool is_quantized = false;
 
@@ -36,11 +41,6 @@ struct RowReduction {
   static ONNX_SPARSE_INLINE Vector<Compute, lanes> columns_of(uintptr_t row, size_t column) {
     return load<Compute, lanes>(reinterpret_cast<const T*>(row) + column);
   }
-
-  template <class V>
-  static ONNX_SPARSE_INLINE V join(V a, V b) {
-    return Join::join(a, b);
-  }
 };
 
 // How rows of integers with scales are summed; Q is one of the integers in vectors.h. Most often they are `plain`: one
@@ -48,11 +48,14 @@ struct RowReduction {
 template <class Q, bool plain>
 struct QuantizedRowReduction {
   using Element = Q;
+  using Join = Add;
+  using Finish = QuantizedRowReduction<QuantizedInt8, false>;
   static constexpr bool is_half = false;
   static constexpr bool is_sum = true;
   static constexpr bool weighted = true;
   static constexpr bool is_quantized = true;
   static constexpr bool is_plain = plain;
+  static constexpr bool is_usual = plain;
 
   using Compute = float;
   using Weight = float;
@@ -62,11 +65,6 @@ struct QuantizedRowReduction {
   template <size_t lanes>
   static ONNX_SPARSE_INLINE Vector<float, lanes> columns_of(uintptr_t row, size_t column) {
     return load_integers<Q, lanes>(reinterpret_cast<const uint8_t*>(row), column);
-  }
-
-  template <class V>
-  static ONNX_SPARSE_INLINE V join(V a, V b) {
-    return a + b;
   }
 };
 
@@ -147,7 +145,7 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
   const int64_t head_end = begin + head_of(end - begin);
   for (int64_t k = begin + 1; k < head_end; ++k) {
     read(k, row);
-    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], row[v]);
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::Join::join(result[v], row[v]);
   }
   constexpr bool in_output = vectors > kMostVectors / 2;
   if (in_output) store(result);
@@ -156,14 +154,14 @@ ONNX_SPARSE_INLINE void reduce_columns(const SegmentBatch& batch, int64_t begin,
     read(block, sum);
     for (int64_t k = block + 1; k < block + 8; ++k) {
       read(k, row);
-      ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) sum[v] = R::join(sum[v], row[v]);
+      ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) sum[v] = R::Join::join(sum[v], row[v]);
     }
     if (in_output) {
       ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) {
         std::memcpy(&result[v], output + column_of(v), sizeof(V));
       }
     }
-    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::join(result[v], sum[v]);
+    ONNX_SPARSE_UNROLL for (size_t v = 0; v < vectors; ++v) result[v] = R::Join::join(result[v], sum[v]);
     if (in_output) store(result);
   }
   if (!in_output) store(result);
@@ -244,7 +242,7 @@ __attribute__((noinline)) void finish_row(const SegmentBatch& batch, typename R:
   if constexpr (!R::is_quantized) {
     if (batch.finalize == Finalize::combine_initial || batch.finalize == Finalize::initial_mean) {
       const T* empty = reinterpret_cast<const T*>(batch.empty_row);
-      for (size_t i = 0; i < batch.width; ++i) row[i] = R::join(row[i], load<C, 1>(empty + i));
+      for (size_t i = 0; i < batch.width; ++i) row[i] = R::Join::join(row[i], load<C, 1>(empty + i));
     }
   }
   if constexpr (std::is_floating_point_v<C>) {
@@ -314,19 +312,19 @@ ONNX_SPARSE_INLINE void reduce_segments(const SegmentBatch& batch, const ReduceR
     }
     C* row = in_place ? reinterpret_cast<C*>(output) : half_floats_row;
     reduce_row(begin, end, row);
-    if (!finished) finish_row<R>(batch, row, begin, end, output);
+    if (!finished) finish_row<typename R::Finish>(batch, row, begin, end, output);
     begin = end;
   }
 }
 
-// Whether to have fewer loops, and so be compiled in a fraction of the time: on a machine that few have, and for
-// integers, which few models sum. The results are the same, because columns are reduced independently.
+// Whether to have fewer loops, and so be compiled in a fraction of the time: on a machine that few have, and for what
+// few models reduce. The results are the same, because columns are reduced independently.
 #if defined(ONNX_SPARSE_FEW_LOOPS)
 template <class R>
 constexpr bool has_few_loops = true;
 #else
 template <class R>
-constexpr bool has_few_loops = !std::is_floating_point_v<typename R::Compute> && sizeof(typename R::Compute) < 4;
+constexpr bool has_few_loops = !R::is_usual;
 #endif
 
 // Sums of floating-point numbers, which most lookups are, take eight vectors at a time where they can: a fifth of the
@@ -344,6 +342,25 @@ __attribute__((noinline)) void reduce_narrow(const SegmentBatch& batch) {
   });
 }
 
+// Reduces segments of rows of any width that is not less than a vector: four vectors, two or one at a time, the last of
+// which may overlap.
+template <class R, size_t lanes>
+__attribute__((noinline)) void reduce_any(const SegmentBatch& batch) {
+  const size_t width = batch.width;
+  reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
+    size_t column = 0;
+    for (; width - column >= 4 * lanes; column += 4 * lanes) {
+      reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
+    }
+    for (; width - column > lanes; column += 2 * lanes) {
+      const size_t two = column + 2 * lanes;
+      reduce_columns<R, lanes, 2, false>(batch, begin, end, column, two < width ? two : width, row);
+      if (two >= width) return;
+    }
+    if (column < width) reduce_columns<R, lanes, 1, false>(batch, begin, end, column, width, row);
+  });
+}
+
 // Reduces segments of rows that take more than four vectors: eight or four at a time, and the rest.
 template <class R, size_t lanes>
 __attribute__((noinline)) void reduce_wide(const SegmentBatch& batch) {
@@ -355,16 +372,6 @@ __attribute__((noinline)) void reduce_wide(const SegmentBatch& batch) {
         reduce_columns<R, lanes, 8, true>(batch, begin, end, column, width, row);
       }
       if (column == width) return;
-    }
-    if constexpr (has_few_loops<R>) {
-      for (; width - column >= 4 * lanes; column += 4 * lanes) {
-        reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
-      }
-      for (; width - column > lanes; column += lanes) {
-        reduce_columns<R, lanes, 1, true>(batch, begin, end, column, width, row);
-      }
-      if (column < width) reduce_columns<R, lanes, 1, false>(batch, begin, end, column, width, row);
-      return;
     }
     for (; width - column > 4 * lanes; column += 4 * lanes) {
       reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
@@ -388,10 +395,9 @@ template <class R, size_t lanes>
 ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
   const size_t width = batch.width;
   if (width < lanes) {
-    if constexpr (lanes > 1) reduce_in_vectors<R, has_few_loops<R> && lanes >= 8 ? lanes / 4 : lanes / 2>(batch);
+    if constexpr (lanes > 1) reduce_in_vectors<R, lanes / 2>(batch);
     return;
   }
-  if constexpr (has_few_loops<R>) return reduce_wide<R, lanes>(batch);
   if constexpr (lanes * sizeof(typename R::Compute) == kVectorBytes) {
     if constexpr (is_common<R>) {
       if (width == 8 * lanes) return reduce_narrow<R, lanes, 8, true>(batch);
@@ -426,7 +432,7 @@ __attribute__((noinline)) void sum_prefetched(const SegmentBatch& batch) {
     const int64_t end = batch.starts[s + 1];
     auto* row = reinterpret_cast<typename R::Compute*>(output);
     sum_of_prefetched<R, width>(batch, begin, end).write(row);
-    if (!finished && begin < end) finish_row<R>(batch, row, begin, end, output);
+    if (!finished && begin < end) finish_row<typename R::Finish>(batch, row, begin, end, output);
   }
 }
 
@@ -447,31 +453,35 @@ void reduce_batch(const SegmentBatch& batch) {
       sums_narrow<R, 8>(batch) || sums_narrow<R, 16>(batch)) {
     return;
   }
-  reduce_in_vectors<R, kVectorBytes / sizeof(typename R::Compute)>(batch);
+  constexpr size_t lanes = kVectorBytes / sizeof(typename R::Compute);
+  if constexpr (has_few_loops<R>) {
+    if (batch.width >= lanes) return reduce_any<R, lanes>(batch);
+    if (batch.width >= lanes / 2) return reduce_narrow<R, lanes / 2, 2, false>(batch);
+    reduce_any<R, 1>(batch);
+  } else {
+    reduce_in_vectors<R, lanes>(batch);
+  }
 }
 
 // Adds rows to a sum, from one column on: so many columns at a time, which stay in registers, then the rest.
-template <class R, size_t columns>
-ONNX_SPARSE_INLINE void accumulate_columns(typename R::Compute* sum, const typename R::Compute* rows, size_t count,
-                                           size_t width, size_t column) {
-  using C = typename R::Compute;
+template <class C, class Join, size_t columns>
+ONNX_SPARSE_INLINE void accumulate_columns(C* sum, const C* rows, size_t count, size_t width, size_t column) {
   for (; width - column >= columns; column += columns) {
     C some[columns];
     std::memcpy(some, sum + column, sizeof some);
     const C* row = rows + column;
     for (size_t k = 0; k < count; ++k, row += width) {
-      ONNX_SPARSE_UNROLL for (size_t i = 0; i < columns; ++i) some[i] = R::join(some[i], row[i]);
+      ONNX_SPARSE_UNROLL for (size_t i = 0; i < columns; ++i) some[i] = Join::join(some[i], row[i]);
     }
     std::memcpy(sum + column, some, sizeof some);
   }
-  if constexpr (columns > 1) accumulate_columns<R, columns / 2>(sum, rows, count, width, column);
+  if constexpr (columns > 1) accumulate_columns<C, Join, columns / 2>(sum, rows, count, width, column);
 }
 
-template <class R>
+template <class C, class Join>
 void accumulate(void* accumulator, const void* rows, size_t count, size_t width) {
-  using C = typename R::Compute;
-  accumulate_columns<R, 4 * kVectorBytes / sizeof(C)>(static_cast<C*>(accumulator), static_cast<const C*>(rows), count,
-                                                      width, 0);
+  accumulate_columns<C, Join, 4 * kVectorBytes / sizeof(C)>(static_cast<C*>(accumulator), static_cast<const C*>(rows),
+                                                            count, width, 0);
 }
 
 template <class R>
@@ -490,13 +500,12 @@ void reduce_quantized_batch(const SegmentBatch& batch) {
 
 template <class R>
 constexpr RowLoops row_loops() {
-  return {reduce_batch<R>, accumulate<R>, finalize<R>};
+  return {reduce_batch<R>, accumulate<typename R::Compute, typename R::Join>, finalize<typename R::Finish>};
 }
 
 template <class Q>
 constexpr RowLoops quantized_row_loops() {
-  using R = QuantizedRowReduction<Q, false>;
-  return {reduce_quantized_batch<Q>, accumulate<R>, finalize<R>};
+  return {reduce_quantized_batch<Q>, accumulate<float, Add>, finalize<QuantizedRowReduction<QuantizedInt8, false>>};
 }
 
 }  // namespace
