@@ -157,7 +157,7 @@ SPARSE = (
     ),
     row(
         "RaggedRange",
-        starts=each(numbers("m"), numbers("")),
+        starts=each(numbers("m", -4, 4), numbers("", -4, 4)),  # from the ends of types, rows have gigabytes
         limits=numbers("m", -9, 9),
         deltas=each(constant(1), numbers("m", 1, 4), constant(-2)),
     ),
@@ -167,6 +167,13 @@ SPARSE = (
         limits=numbers("m", -(2**31), 2**31 - 1),
         deltas=each(constant(2**30), given(-(2**30))),
         T=each(tf.int32, tf.int64),
+    ),
+    row(
+        "RaggedRange",
+        starts=given(2**63 - 1),
+        limits=given([-1, -5]),
+        deltas=each(constant([1, 3]), constant(1)),
+        T=each(tf.int64),
     ),
     row("RaggedTensorToSparse", rt_nested_splits=[splits("m", "k")], rt_dense_values=each(numbers("k"), numbers("kn"))),
     row("RaggedTensorToSparse", rt_nested_splits=[splits("l", "m"), splits("m", "k")], rt_dense_values=numbers("k")),

@@ -140,13 +140,17 @@ def _lengths(starts: Tensor, limits: Tensor, steps: Tensor, emit: Emitter) -> Te
     far, one = emit.op("Sub", limits, starts), steps.value is not None and bool((steps.value == 1).all())
     if starts.dtype in FLOATS:
         counts = emit.op("Ceil", emit.op("Div", far, steps))
-    elif one:
+        return emit.op("Max", emit.cast(counts, TensorProto.INT64), emit.constant(0))
+    # Limits that no step leads to may be farther away than the type counts.
+    is_there = emit.op("Less", starts, limits)
+    if one:
         counts = far
     else:
+        is_there = emit.op("Equal", is_there, emit.op("Greater", steps, emit.constant(0)))
         # The distance by which the last step overshoots the limit.
         missing = emit.op("Mod", emit.op("Neg", far), steps)
         counts = emit.op("Div", emit.op("Add", far, missing), steps)
-    return emit.op("Max", emit.cast(counts, TensorProto.INT64), emit.constant(0))
+    return emit.op("Where", is_there, counts, emit.constant(0))
 
 
 def _is_vector(values: Tensor) -> bool:
