@@ -24,8 +24,8 @@ from typing import Any, Generic, TypeVar
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.rows.foreign_rows import described
 from onnx_sparse.converters.writing.reads import Node, refuse_unread
+from onnx_sparse.rows.foreign_rows import described
 
 #: What a handler returns: its only result, or all of them.
 Results = Tensor | tuple[Tensor, ...]
