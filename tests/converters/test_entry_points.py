@@ -109,7 +109,7 @@ def my_scale(node, emit):
     [
         ("declare(", "str(", 'needs declare("MyScale(INPUTS) -> OUTPUT:TYPE"), as in operators.txt'),
         ("return emit.op", "emit.op", "returned None; expected tensors"),
-        ("return ", "return x, emit, ", "returned a onnx_sparse."),
+        ("return ", "return x, emit, ", "returned <onnx_sparse."),
         ('emit.op("Mul"', 'emit.op("Mull"', "raised SchemaError: No schema registered for 'Mull'"),
         ("return ", "raise ZeroDivisionError('no scale')\n    return ", "raised ZeroDivisionError: no scale"),
     ],
