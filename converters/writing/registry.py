@@ -22,9 +22,10 @@ from importlib.metadata import entry_points
 from inspect import signature
 from typing import Any, Generic, TypeVar
 
-from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line, without_addresses
+from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.reads import Node, refuse_unread
+from onnx_sparse.errors import without_addresses
 
 #: What a handler returns: its only result, or all of them.
 Results = Tensor | tuple[Tensor, ...]
