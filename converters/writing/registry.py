@@ -25,7 +25,6 @@ from typing import Any, Generic, TypeVar
 from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.reads import Node, refuse_unread
-from onnx_sparse.errors import without_addresses
 
 #: What a handler returns: its only result, or all of them.
 Results = Tensor | tuple[Tensor, ...]
@@ -73,7 +72,7 @@ class Handler:
             raise Unsupported(f"{self.described} raised {type(error).__name__}: {first_line(error)}") from error
         made = results if isinstance(results, tuple) else (results,)
         if not self.is_ours and (bad := [one for one in made if not isinstance(one, Tensor)]):
-            raise Unsupported(f"{self.described} returned {without_addresses(repr(bad[0]))}; expected tensors")
+            raise Unsupported(f"{self.described} returned a result of the type {type(bad[0]).__name__}; expected tensors")
         refuse_unread(node, self.ignored, self.defaults)
         return made
 
