@@ -28,7 +28,12 @@ from onnx_sparse.converters.torch.neutral_elements import compared_exactly
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source
-from onnx_sparse.converters.torch.translation import overload_of, stand_in, translation_table
+from onnx_sparse.converters.torch.translation import (
+    overload_of,
+    stand_in,
+    translation_table,
+    without_wrong_translations,
+)
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.models.references import LEAST, is_reference, place_of, tensor_of
 
@@ -177,7 +182,7 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
     table, failed = dict(given), dict[Any, UnsupportedNode]()
     while True:
         try:
-            with quietly(), compared_exactly():
+            with quietly(), compared_exactly(), without_wrong_translations():
                 exported = torch.onnx.export(
                     source.program,
                     dynamo=True,

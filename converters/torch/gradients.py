@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.torch.lazy_imports import require
 
 #: What torch's messages say where a gradient was the reason.
@@ -20,14 +21,20 @@ def are_computed(errors: Sequence[Exception]) -> bool:
     return any(sign in str(error) for error in errors for sign in _SIGNS)
 
 
-def with_gradients(model: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+#: Sizes at which a condition is evaluated, each dynamic one at another place of these.
+_SIZES = (2, 3, 4, 5, 8, 17, 64, 1000, 10**6)
+
+
+def with_gradients(model: Any, args: tuple[Any, ...], named: Mapping[str, Any], dynamic_shapes: Any = None) -> Any:
     """A module of the same inputs whose operations are those of the module and of its gradients.
 
     Args:
         model: A `torch.nn.Module`.
         args, named: Examples of its arguments, which are tensors.
+        dynamic_shapes: As for `torch.export.export`.
 
     Raises:
+        ConversionError: What was traced holds for some of the dynamic sizes only.
         Exception: Whatever torch raises for what it does not trace.
     """
     torch = require("torch")
@@ -43,13 +50,56 @@ def with_gradients(model: Any, args: tuple[Any, ...], named: Mapping[str, Any]) 
         return model(**dict(zip(names, given, strict=True)))
 
     make_fx = torch.fx.experimental.proxy_tensor.make_fx
-    with torch.enable_grad():
+    # Equal sizes of the example need not be equal.
+    with torch.enable_grad(), torch.fx.experimental._config.patch(use_duck_shape=False):
         example = [tensor.detach().clone() for tensor in bound.arguments.values()]
         traced = make_fx(call, decompositions, "symbolic", _allow_non_fake_inputs=True)(*example)
     for node, name in zip(traced.graph.find_nodes(op="placeholder"), names, strict=True):
         node.target = node.name = name
     traced.recompile()
+    _require_all_sizes(traced, dynamic_shapes)
     return traced
+
+
+def _require_all_sizes(traced: Any, dynamic_shapes: Any) -> None:
+    """Require that the conditions on sizes under which a module was traced hold for all of them; 0 and 1 are run later.
+
+    Raises:
+        ConversionError: With the first that does not.
+    """
+    known: dict[Any, int] = {}
+    places: dict[Any, str] = {}
+    guards: list[Any] = []
+    for k, node in enumerate(traced.graph.find_nodes(op="placeholder")):
+        given = dynamic_shapes
+        if given is not None:
+            given = given.get(node.name) if isinstance(given, Mapping) else given[k]
+        for axis, size in enumerate(node.meta["val"].shape):
+            if isinstance(size, int):
+                continue
+            symbol, guards = size.node.expr, size.node.shape_env.guards
+            asked = given.get(axis) if isinstance(given, Mapping) else given[axis] if given else None
+            if asked is None:
+                known[symbol] = size.node.hint
+            else:
+                places[symbol] = f"{node.name}.shape[{axis}]"
+    conditions = [guard.expr.subs(known) for guard in guards]
+    same: dict[Any, Any] = {}  # sizes that must be equal
+    for condition in conditions:
+        if condition.is_Equality and condition.lhs in places and condition.rhs in places:
+            same[condition.lhs.subs(same)] = condition.rhs.subs(same)
+    for condition in conditions:
+        merged = condition.subs(same).subs(same)
+        free = sorted(merged.free_symbols, key=str)
+        if not places.keys() >= set(free):
+            continue  # of numbers that depend on values
+        for first in range(len(_SIZES)):
+            drawn = {symbol: _SIZES[(first + 3 * k) % len(_SIZES)] for k, symbol in enumerate(free)}
+            if not merged.subs(drawn):
+                told = str(condition)
+                for symbol, place in places.items():
+                    told = told.replace(str(symbol), place)
+                raise ConversionError(f"it is traced for sizes with {told}; declare these static")
 
 
 def recording_gradients(model: Any) -> Callable[..., Any]:

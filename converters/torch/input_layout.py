@@ -27,7 +27,8 @@ _INDEXING = {
     **dict.fromkeys(
         ["gather", "index_select", "index_add", "index_copy", "index_fill", "index_reduce"], ("index", "self")
     ),
-    **dict.fromkeys(["scatter", "scatter_add", "scatter_reduce", "take_along_dim"], ("index", "self")),
+    **dict.fromkeys(["scatter", "scatter_add", "scatter_reduce"], ("index", "self")),
+    "take_along_dim": ("indices", "self"),
 }
 
 

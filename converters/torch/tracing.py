@@ -76,7 +76,7 @@ def trace(
     if are_computed(errors):
         try:
             with quietly():
-                traced = with_gradients(model, args, named)
+                traced = with_gradients(model, args, named, dynamic_shapes)
                 program = torch.export.export(traced, args, named, dynamic_shapes=dynamic_shapes)
             return Source(program, recording_gradients(model), type(model).__name__)
         except Exception as error:  # whatever torch raises

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from onnx_sparse.converters.torch.handlers import HANDLERS, Arguments, Node, TorchHandler
 from onnx_sparse.converters.torch.lazy_imports import require
+
+#: What torch decomposes itself: these of torch's exporter ignore label_smoothing, need rows, or need floats.
+_DECOMPOSED = (
+    "aten.cross_entropy_loss.default",
+    "aten.nll_loss.default",
+    "aten.nll_loss_forward.default",
+    "aten.softmax.int",
+    "aten.log_softmax.int",
+    "aten.special_softmax.default",
+    "aten.special_log_softmax.default",
+)
 
 
 def translation_table(*, masked_fill: bool = False) -> dict[Any, Callable[..., Any]]:
@@ -34,6 +47,33 @@ def translation_table(*, masked_fill: bool = False) -> dict[Any, Callable[..., A
         if overload is not None and (masked_fill or not handler.opt_in):
             table[overload] = _translation(overload, handler)
     return table
+
+
+@contextmanager
+def without_wrong_translations() -> Iterator[None]:
+    """Let torch decompose what its exporter writes wrongly: without some arguments, or for floats alone."""
+    registry = require("torch.onnx._internal.exporter._registration").ONNXRegistry
+    read = registry.from_torchlib
+
+    def from_torchlib(*args: Any, **named: Any) -> Any:
+        read_registry = read(*args, **named)
+        for overload in filter(None, map(overload_of, _DECOMPOSED)):
+            read_registry.functions.pop(overload.name(), None)
+        return read_registry
+
+    ours = {require("torch").ops.aten.std_mean.correction: _standard_deviation_and_mean}
+    decompositions = require("torch._decomp").decomposition_table
+    with patch.object(registry, "from_torchlib", staticmethod(from_torchlib)), patch.dict(decompositions, ours):
+        yield
+
+
+def _standard_deviation_and_mean(
+    x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Any, Any]:
+    """The two by themselves: torch takes the root of a variance that is rounded, and may be infinite."""
+    options = {"dim": dim, "correction": correction, "keepdim": keepdim}
+    aten = require("torch").ops.aten
+    return aten.std.correction(x, **options), aten.var_mean.correction(x, **options)[1]
 
 
 def overload_of(name: str) -> Any:

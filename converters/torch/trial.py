@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto
@@ -170,14 +171,27 @@ def _batches(source: Source) -> Iterator[tuple[str, dict[str, Array]]]:
         return
     example = Example(source)
     yield "", example.feeds
-    nodes = source.program.graph.nodes
-    if any(_UNCHECKED.match(str(node.target)) for node in nodes if node.op == "call_function"):
+    if reads_unchecked(source):
         return
     for symbol, (name, axis) in list(example.places.items())[:_MOST_SIZES]:
         known = example.sizes[symbol]
         for size in dict.fromkeys((0, 1, 2 * known)):
             if size != known:
                 yield f" with {name}.shape[{axis}] = {size}", example.resized({symbol: size})
+
+
+def reads_unchecked(source: Source) -> bool:
+    """Whether the program calls a function that, with other sizes, reads memory that is not a tensor's."""
+    calls = [node for node in source.program.graph.nodes if node.op == "call_function"]
+    return any(_UNCHECKED.match(str(call.target)) or _attends_to_less(call) for call in calls)
+
+
+def _attends_to_less(call: Any) -> bool:
+    """Whether there may be fewer values than keys, which torch does not check."""
+    if not str(call.target).startswith("aten.scaled_dot_product_attention"):
+        return False
+    keys, values = (argument.meta["val"].shape[-2] for argument in call.args[1:3])
+    return str(keys) != str(values)
 
 
 def is_refusal(error: Exception) -> bool:

@@ -2,7 +2,7 @@
 
     python -m census                                    (in the folder tests)
     python -m census --operator 'index_*' --draws 20 --seed 7
-    python -m census --record census.jsonl --page       (writes docs/torch_operators.md)
+    python -m census --record census.jsonl --page       (adds to docs/torch_operators.md)
 
 The calls are those with which torch tests itself (OpInfo), and calls drawn from the schemas of those overloads that
 these do not reach. Each is exported with dynamic sizes and compared with torch on its example, with each size 0, 1 and

@@ -27,7 +27,7 @@ def main() -> int:
     parsed.add_argument("--operator", action="append", help="the operators, '*' allowed; all when omitted")
     parsed.add_argument("--record", type=Path, help="append each operator to this file; those in it are not run again")
     parsed.add_argument("--again", action="store_true", help="only those operators that are on the page")
-    parsed.add_argument("--page", action="store_true", help="write the page from what is recorded")
+    parsed.add_argument("--page", action="store_true", help="write the page of these operators and of those before")
     parsed.add_argument("--show", action="store_true", help="show what is refused or expected, too")
     options = parsed.parse_args()
     known = operators()
@@ -47,10 +47,11 @@ def main() -> int:
     if options.page:
         versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnxscript", "onnxruntime"))
         types = ", ".join(DTYPES[: options.types])
+        merged = {line["operator"]: line for line in (*recorded()[1], *lines)}
         heading = (
-            f"a census of {len(lines)} of {len(known)} operators ({types}) with {versions} on {platform.machine()}"
+            f"a census of {len(merged)} of {len(known)} operators ({types}) with {versions} on {platform.machine()}"
         )
-        RECORD.write_text("".join(json.dumps(each) + "\n" for each in (heading, *lines)), "utf-8")
+        RECORD.write_text("".join(json.dumps(each) + "\n" for each in (heading, *merged.values())), "utf-8")
         PAGE.write_text(page(), "utf-8")
     return bool(counts["unexpected"])
 

@@ -33,20 +33,7 @@ class Expected:
         )
 
 
-EXPECTED: tuple[Expected, ...] = (
-    Expected("addmv", WRONG, "of no rows, torch gives the shape of what is added to, not that of the sum"),
-    Expected("cumsum|addbmm|stft|lerp", WRONG, "sums of the largest numbers overflow"),
-    Expected("remainder|logaddexp2", WRONG, "quotients and powers of the largest numbers overflow"),
-    Expected("logsumexp", WRONG, "the largest of elements among which is NaN"),
-    Expected("nn_functional_scaled_dot_product_attention", CAUGHT, "values without columns"),
-    Expected("nn_functional_cross_entropy", CAUGHT, "no rows or classes"),
-    Expected("(softmax|nn_functional_softmin)_with_dtype|trunc", CAUGHT, "no kernel for these types"),
-    Expected("unique", WRONG, "several NaN along an axis"),
-    Expected("div_floor_rounding", WRONG, "quotients of half floats beyond their largest number"),
-    Expected("index_reduce_prod|cumprod", WRONG, "products overflow or not by their order"),
-    Expected("bucketize", WRONG, "boundaries that are not in order"),
-    Expected("(std|var)(_mean)?(_unbiased)?", WRONG, "sums of the largest numbers overflow, and torch updates a mean"),
-)
+EXPECTED: tuple[Expected, ...] = ()
 
 #: The outcomes that are faults, unless they are expected.
 FAULTS = frozenset((CAUGHT, FAILS, WRONG, "dies"))

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.lowering import division
+from onnx_sparse.converters.writing.lowering.rounding import truncated
 from onnx_sparse.schemas.declaration import FLOATS, DType, numpy_dtype
 
 if TYPE_CHECKING:
@@ -29,6 +30,23 @@ def floor_divide(node: Node, emit: TorchEmitter) -> Tensor:
     return _rounded(node.tensor("self"), node.number("other"), "floor", emit)
 
 
+@handles("aten.remainder.Tensor", to="Mod")
+@handles("aten.remainder.Scalar", to="Mod")
+@handles("aten.remainder.Scalar_Tensor", to="Mod")
+def remainder(node: Node, emit: TorchEmitter) -> Tensor:
+    """What division that rounds down leaves; exact, which x - floor(x / y) * y is not."""
+    x, other = node.number("self"), node.number("other")
+    dtype = _common(x, other) if isinstance(x, Tensor) else _common(node.tensor("other"), x)
+    left, right = (emit.cast(t, dtype) if isinstance(t, Tensor) else emit.constant(t, dtype) for t in (x, other))
+    return emit.cast(division.floor_mod(emit, emit.wide(left), emit.wide(right)), dtype)
+
+
+@handles("aten.trunc.default", to="Floor, Ceil")
+def truncate(node: Node, emit: TorchEmitter) -> Tensor:
+    """The next whole number toward zero."""
+    return truncated(emit, node.tensor("self"))
+
+
 @handles("aten.sign.default", to="Sign")
 def sign(node: Node, emit: TorchEmitter) -> Tensor:
     """-1, 0 or 1; of NaN it is 0."""
@@ -44,8 +62,24 @@ def _rounded(x: Tensor, other: Tensor | float, mode: str, emit: TorchEmitter) ->
     left = emit.cast(x, dtype)
     right = emit.cast(other, dtype) if isinstance(other, Tensor) else emit.constant(other, dtype)
     if mode == "floor":
-        return division.floor_div(emit, left, right)
+        return _floor(left, right, emit) if dtype in FLOATS else division.floor_div(emit, left, right)
     return division.truncate_div(emit, left, right) if mode == "trunc" else emit.op("Div", left, right)
+
+
+def _floor(x: Tensor, y: Tensor, emit: TorchEmitter) -> Tensor:
+    """The quotient of floats rounded down, as Python's: of what the remainder leaves, so that 1 // 0.1 is 9."""
+    wide, divisor = emit.wide(x), emit.wide(y)
+    zero = emit.like(0, wide)
+    rest = emit.op("Mod", wide, divisor, fmod=1)
+    differ = emit.op("Xor", emit.op("Less", rest, zero), emit.op("Less", divisor, zero))
+    is_moved = emit.op("And", differ, emit.op("Not", emit.op("Equal", rest, zero)))
+    whole = emit.op("Div", emit.op("Sub", wide, rest), divisor)
+    whole = emit.op("Sub", whole, emit.cast(is_moved, wide.dtype))
+    floor = emit.op("Floor", whole)
+    is_above = emit.op("Greater", emit.op("Sub", whole, floor), emit.like(0.5, wide))
+    floor = emit.op("Add", floor, emit.cast(is_above, wide.dtype))
+    by_zero = emit.op("Equal", divisor, zero)
+    return emit.cast(emit.op("Where", by_zero, emit.op("Div", wide, divisor), floor), x.dtype)
 
 
 def _common(x: Tensor, other: Tensor | float) -> DType:

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.lowering.logarithms import log1p
+from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
@@ -27,12 +28,41 @@ def log_sigmoid(node: Node, emit: TorchEmitter) -> Tensor:
 @handles("aten.logaddexp.default", to="Softplus")
 def log_add_exp(node: Node, emit: TorchEmitter) -> Tensor:
     """log(exp(a) + exp(b)): the larger one, and log(1 + exp(-|a - b|)) more."""
+    return _log_of_sum(node, emit, 1)
+
+
+@handles("aten.logaddexp2.default", to="Softplus")
+def log_add_exp_of_two(node: Node, emit: TorchEmitter) -> Tensor:
+    """log2(2**a + 2**b), as `log_add_exp`."""
+    return _log_of_sum(node, emit, math.log(2))
+
+
+def _log_of_sum(node: Node, emit: TorchEmitter, log: float) -> Tensor:
+    """The logarithm of the sum of two powers of the base whose natural logarithm is given."""
     one, other = (emit.wide(node.tensor(name)) for name in ("self", "other"))
     apart = emit.op("Neg", emit.op("Abs", emit.op("Sub", one, other)))
-    larger = emit.op("Add", emit.op("Max", one, other), _softplus(apart, emit))
+    base = emit.like(log, one)
+    more = _softplus(apart, emit) if log == 1 else emit.op("Div", _softplus(emit.op("Mul", apart, base), emit), base)
+    larger = emit.op("Add", emit.op("Max", one, other), more)
     # Equal infinities have no difference.
-    doubled = emit.op("Add", one, emit.like(math.log(2), one))
+    doubled = emit.op("Add", one, emit.like(math.log(2) / log, one))
     return emit.cast(emit.op("Where", emit.op("Equal", one, other), doubled, larger), node.tensor("self").dtype)
+
+
+@handles("aten.logsumexp.default", to="ReduceMax, ReduceSum")
+def log_sum_exp(node: Node, emit: TorchEmitter) -> Tensor:
+    """The logarithm of the sum of exponentials along dimensions, of what is left of the largest element; NaN of NaN."""
+    given = node.tensor("self")
+    x = emit.wide(given if given.dtype in FLOATS else emit.cast(given, TensorProto.FLOAT))
+    dims, kept = node.numbers("dim") or range(x.rank), int(node.flag("keepdim"))
+    if not x.rank:
+        return emit.op("Identity", x if given.dtype not in FLOATS else given, shape=())
+    axes = emit.constant(sorted({x.axis(int(dim)) for dim in dims if isinstance(dim, int)}))
+    largest = emit.op("ReduceMax", x, axes, keepdims=1)
+    base = emit.op("Where", emit.op("IsInf", largest), emit.like(0, x), largest)
+    total = emit.op("ReduceSum", emit.op("Exp", emit.op("Sub", x, base)), axes, keepdims=kept)
+    base = base if kept else emit.op("Squeeze", base, axes)
+    return emit.cast(emit.op("Add", emit.op("Log", total), base), given.dtype if given.dtype in FLOATS else x.dtype)
 
 
 @handles("aten.xlogy.Tensor", to="Log, Mul")

@@ -1,7 +1,4 @@
-"""addmm, addmv, addbmm, baddbmm and addr: products of matrices and vectors, which are added to what there is.
-
-And the products and variances that torch's decompositions of cumprod and std are made of.
-"""
+"""addmm, addmv, addbmm, baddbmm and addr: products of matrices and vectors, which are added to what there is."""
 
 from __future__ import annotations
 
@@ -52,34 +49,6 @@ def add_outer(node: Node, emit: TorchEmitter) -> Tensor:
     """beta * self + alpha * the outer product of vec1 and vec2."""
     column = emit.op("Unsqueeze", node.tensor("vec1"), emit.constant([1]))
     return _added(node, emit, emit.op("Mul", column, node.tensor("vec2")))
-
-
-@handles("prims.prod.default", to="ReduceProd", ignored=("output_dtype",))  # which is that of the elements
-def product(node: Node, emit: TorchEmitter) -> Tensor:
-    """The product along dimensions."""
-    x = node.tensor("inp")
-    axes = emit.constant([int(axis) for axis in node.numbers("dims") if isinstance(axis, int)])
-    return emit.op("ReduceProd", x, axes, keepdims=0)
-
-
-@handles("prims.var.default", to="ReduceMean, ReduceSum", ignored=("output_dtype",))  # which is that of the elements
-def variance(node: Node, emit: TorchEmitter) -> Tensor:
-    """The mean squared distance from the mean along dimensions, of less elements by the correction."""
-    x = emit.wide(node.tensor("inp"))
-    dims = [x.axis(int(dim)) for dim in node.numbers("dims") if isinstance(dim, int)] if x.rank else []
-    axes, one = emit.constant(dims), emit.constant([1])
-    count = one
-    for dim in dims:
-        count = emit.op("Mul", count, emit.count(x, dim))
-    count = emit.cast(emit.scalar(count), x.dtype)
-    correction = node.number("correction")
-    less = emit.cast(correction, x.dtype) if isinstance(correction, Tensor) else emit.like(correction or 0, x)
-    mean = emit.op("Div", emit.op("ReduceSum", x, axes, keepdims=1), count) if dims else x
-    squares = emit.op("Mul", *[emit.op("Sub", x, mean)] * 2)
-    total = emit.op("ReduceSum", squares, axes, keepdims=0) if dims else squares
-    left = emit.op("Max", emit.op("Sub", count, less), emit.like(0, x))
-    left = emit.op("Mul", left, emit.op("Min", count, emit.like(1, x)))  # of no elements it is NaN
-    return emit.cast(emit.op("Div", total, left), node.tensor("inp").dtype)
 
 
 def _added(node: Node, emit: TorchEmitter, product: Tensor) -> Tensor:

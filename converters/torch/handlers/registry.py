@@ -60,6 +60,10 @@ class Node(reads.Node):
         """See `Node`."""
         return (self._arguments,)
 
+    def has(self, name: str) -> bool:
+        """Whether the overload has an argument of this name."""
+        return name in self._arguments
+
     def tensor(self, name: str) -> Tensor:
         """An argument that is a tensor.
 
@@ -83,13 +87,17 @@ class Node(reads.Node):
         return list(self._arguments[name])
 
     def numbers(self, name: str) -> list[Tensor | int]:
-        """Numbers, which are tensors if torch knows them only when the model runs."""
-        return list(self._arguments[name])
+        """Numbers, which are tensors if torch knows them only when the model runs; none where they are not given."""
+        return list(self._arguments[name] or ())
 
     def number(self, name: str) -> Tensor | float:
         """A number, which is a tensor if torch knows it only when the model runs."""
         value: Tensor | float = self._arguments[name]
         return value
+
+    def optional_number(self, name: str, otherwise: float) -> Tensor | float:
+        """A number, or another one where it is not given."""
+        return otherwise if self._arguments[name] is None else self.number(name)
 
     def integer(self, name: str) -> int:
         """A number that torch knows.

@@ -353,6 +353,12 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
         return emit.cast(_reduced(emit, rows, reduction, include_self), dtype)
     if reduction == "mean":
         return _mean(emit, rows, include_self)
+    if reduction == "prod" and include_self:
+        # In torch's order, which decides whether a product overflows.
+        places = emit.op("Range", emit.constant(0), emit.scalar(rows.size), emit.constant(1), shape=(None,))
+        ids = emit.op("Concat", places, emit.int64(rows.ids), axis=0, shape=(None,))
+        data = emit.op("Concat", start, rows.data, axis=0, shape=(None, *(start.shape or ())[1:]))
+        return _segments(emit, "Prod", replace(rows, ids=ids), data)
     reduced = _segments(emit, _REDUCTIONS[reduction], rows, rows.data)
     if not include_self:
         touched = emit.op("Greater", _counts(emit, rows), emit.constant(0))
@@ -360,8 +366,6 @@ def _reduced(emit: TorchEmitter, rows: _Rows, reduction: str, include_self: bool
         return emit.op("Where", emit.column(touched, start), reduced, kept, shape=start.shape)
     if reduction == "sum":
         return reduced if emit.is_zeros(start) else emit.op("Add", start, reduced, shape=start.shape)
-    if reduction == "prod":
-        return emit.op("Mul", start, reduced, shape=start.shape)
     return emit.extreme(_REDUCTIONS[reduction], start, reduced, start.shape)
 
 

@@ -1,4 +1,4 @@
-"""heaviside and logcumsumexp, which torch's exporter writes so that NaN becomes 1, or reaches elements before it."""
+"""hypot; heaviside and logcumsumexp, in which NaN of torch's exporter becomes 1, or reaches elements before it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ def heaviside(node: Node, emit: TorchEmitter) -> Tensor:
     zero, one = emit.like(0, x), emit.like(1, x)
     positive = emit.op("Where", emit.op("Greater", x, zero), one, zero)
     return emit.op("Where", emit.op("Equal", x, zero), values, positive)
+
+
+@handles("aten.hypot.default", to="Sqrt")
+def hypotenuse(node: Node, emit: TorchEmitter) -> Tensor:
+    """The root of the sum of two squares, as multiples of the larger one, whose square may be too large."""
+    one, other = (emit.op("Abs", emit.wide(node.tensor(name))) for name in ("self", "other"))
+    infinite = emit.op("Or", emit.op("IsInf", one), emit.op("IsInf", other))
+    longer, shorter = (emit.op(op, one, other) for op in ("Max", "Min"))
+    zero = emit.like(0, one)
+    ratio = emit.op("Div", shorter, emit.op("Where", emit.op("Equal", longer, zero), emit.like(1, one), longer))
+    root = emit.op("Sqrt", emit.op("Add", emit.like(1, one), emit.op("Mul", ratio, ratio)))
+    made = emit.op("Where", infinite, emit.like(float("inf"), one), emit.op("Mul", longer, root))
+    return emit.cast(made, node.tensor("self").dtype)
 
 
 @handles("aten.logcumsumexp.default", to="ReduceMax, ReduceSum")

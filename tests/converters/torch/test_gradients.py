@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
 import onnx_sparse  # noqa: E402
+from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.torch import export  # noqa: E402
 
 MANY = torch.export.Dim.DYNAMIC
@@ -56,6 +57,19 @@ def test_forces() -> None:
         feeds = dict(zip(("kinds", "places", "pairs", "molecules"), map(torch.Tensor.numpy, batch), strict=True))
         for want, got in zip(module(*batch), session.run(None, feeds), strict=True):
             np.testing.assert_allclose(got, want.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Branching(Molecules):
+    """Forces that depend on how many pairs there are."""
+
+    def forward(self, kinds: Any, places: Any, pairs: Any, molecules: Any) -> tuple[Any, Any]:
+        energies, forces = super().forward(kinds, places, pairs, molecules)
+        return energies, forces if pairs.shape[1] < 100 else 2 * forces
+
+
+def test_a_branch_by_a_dynamic_size_is_refused() -> None:
+    with pytest.raises(ConversionError, match=r"sizes with pairs\.shape\[1\] < 100"):
+        export(Branching().eval(), molecules(5, 8), dynamic_shapes=({0: MANY}, {0: MANY}, {1: MANY}, {0: MANY}))
 
 
 def test_sensitivities_by_functional_gradients() -> None:

@@ -37,6 +37,48 @@ MATRICES = {
     "logcumsumexp of small ones before large ones": lambda _, x, y, k: (x * 1000).logcumsumexp(-1),
 }
 
+F = torch.nn.functional
+
+ARITHMETIC = {
+    "remainder": lambda _, x, y, n: torch.remainder(x, y),
+    "remainder of a number": lambda _, x, y, n: x % 0.1,
+    "floor_divide": lambda _, x, y, n: x // y,
+    "floor_divide by a number": lambda _, x, y, n: x // 0.1,
+    "lerp": lambda _, x, y, n: torch.lerp(x, y, 0.3),
+    "lerp by tensors": lambda _, x, y, n: torch.lerp(x, y, y),
+    "logaddexp2": lambda _, x, y, n: torch.logaddexp2(x, y),
+    "logsumexp": lambda _, x, y, n: x.logsumexp(1),
+    "hypot": lambda _, x, y, n: torch.hypot(x, y),
+    "cumsum": lambda _, x, y, n: x.cumsum(0),
+    "cumprod": lambda _, x, y, n: x.cumprod(1),
+    "std": lambda _, x, y, n: x.std(0),
+    "var": lambda _, x, y, n: x.var(),
+    "var_mean": lambda _, x, y, n: torch.var_mean(x, 1, keepdim=True)[0],
+    "std_mean": lambda _, x, y, n: torch.std_mean(x, 1, correction=0)[0],
+    "trunc of integers": lambda _, x, y, n: n.trunc(),
+}
+
+OF_SEVERAL = {
+    "softmax of integers": lambda _, x, y, n: n.softmax(0, dtype=torch.float32),
+    "cross_entropy, smoothed": lambda _, x, y, n: F.cross_entropy(x, n, label_smoothing=0.1),
+    "cross_entropy of each": lambda _, x, y, n: F.cross_entropy(x, n, torch.tensor([1.0, 2, 3]), reduction="none"),
+    "cross_entropy of probabilities": lambda _, x, y, n: F.cross_entropy(x, y.softmax(1)),
+    "attention": lambda _, x, y, n: F.scaled_dot_product_attention(x[None], y[None], x[None]),
+    "attention to nothing": lambda _, x, y, n: F.scaled_dot_product_attention(
+        x[None], y[None], x[None], n[:, None] > n - 1
+    ),
+    "attention by weights": lambda _, x, y, n: F.scaled_dot_product_attention(x[None], y[None], x[None], x @ y.T),
+    "causal attention": lambda _, x, y, n: F.scaled_dot_product_attention(
+        x[None], y[None], x[None], is_causal=True, scale=0.5
+    ),
+    "attention of groups": lambda _, x, y, n: F.scaled_dot_product_attention(
+        torch.stack([x, y, x, y])[None], torch.stack([y, x])[None], torch.stack([x, y])[None], enable_gqa=True
+    ),
+    "stack of types": lambda _, x, y, n: torch.stack([n, n.int(), x[:, 0]], -1),
+    "cat of types": lambda _, x, y, n: torch.cat([n.short(), x[:, 1].half(), torch.zeros(0), n]),
+    "cat of nothing": lambda _, x, y, n: torch.cat([torch.zeros(0), torch.zeros(0)]),
+}
+
 SCALARS = {
     "index_add": lambda _, x, i: x.index_add(0, i, x + 1),
     "index_reduce": lambda _, x, i: x.index_reduce(0, i, x + 1, "amax"),
@@ -64,6 +106,24 @@ def test_matrices_of_integers(agree, dtype: torch.dtype) -> None:
     calls = {name: MATRICES[name] for name in ("addmm, scaled", "addmv", "addbmm", "addr", "diagonal")}
     batches = [tuple((2 * t).to(dtype) for t in batch(rows)) for rows in (4, 2)]
     agree(calls, batches, dynamic=[{0: torch.export.Dim.DYNAMIC}, {}, {}])
+
+
+def of_rows(rows: int, *special: float) -> tuple[torch.Tensor, ...]:
+    draw = torch.Generator().manual_seed(rows)
+    x, y = (torch.randn(rows, 3, generator=draw) for _ in range(2))
+    x.view(-1)[: len(special)] = torch.tensor(special)
+    y.view(-1)[: len(special)] = torch.tensor(special[::-1])
+    return x, y, torch.randint(0, 3, (rows,), generator=draw)
+
+
+def test_arithmetic(agree) -> None:
+    ends = 3e38, -3e38, 1e-30, 3e38, 1, 0, INF
+    agree(ARITHMETIC, [of_rows(5), of_rows(1), of_rows(4, *ends), of_rows(4, INF, -INF, NAN, 0, 1, -1, INF, 2)])
+
+
+def test_types_weights_and_masks(agree) -> None:
+    rows = {0: torch.export.Dim.DYNAMIC}
+    agree(OF_SEVERAL, [of_rows(5), of_rows(1), of_rows(8)], dynamic=[rows, rows, rows])
 
 
 def test_scalars(agree) -> None:
