@@ -165,10 +165,9 @@ class Importer(Context):
                     if node.op not in STRUCTURE:
                         find_handler(node.op)
                         refuse_types(node)
-                except IndexError as error:  # whose text is Python's
-                    raise Unsupported(_DO_NOT_FIT) from error
-                except (ValueError, OverflowError, ZeroDivisionError) as error:
-                    raise Unsupported(f"{_DO_NOT_FIT}: {error}") from error
+                except (IndexError, ValueError, OverflowError, ZeroDivisionError) as error:
+                    is_of_lists = isinstance(error, IndexError) or "to unpack" in str(error)  # in Python's words
+                    raise Unsupported(_DO_NOT_FIT if is_of_lists else f"{_DO_NOT_FIT}: {error}") from error
             waiting.pop()
             self._open.discard(key)
             if made is None:
