@@ -72,7 +72,7 @@ class Handler:
             raise Unsupported(f"{self.described} raised {type(error).__name__}: {first_line(error)}") from error
         made = results if isinstance(results, tuple) else (results,)
         if not self.is_ours and (bad := [one for one in made if not isinstance(one, Tensor)]):
-            raise Unsupported(f"{self.described} returned a result of the type {type(bad[0]).__name__}; expected tensors")
+            raise Unsupported(f"{self.described} returned {type(bad[0]).__name__}; expected tensors")
         refuse_unread(node, self.ignored, self.defaults)
         return made
 

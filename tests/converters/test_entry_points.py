@@ -108,8 +108,8 @@ def my_scale(node, emit):
     ("right", "wrong", "reason"),
     [
         ("declare(", "str(", 'needs declare("MyScale(INPUTS) -> OUTPUT:TYPE"), as in operators.txt'),
-        ("return emit.op", "emit.op", "returned a result of the type NoneType; expected tensors"),
-        ("return ", "return x, emit, ", "returned a result of the type "),
+        ("return emit.op", "emit.op", "returned NoneType; expected tensors"),
+        ("return ", "return x, emit, ", "returned "),
         ('emit.op("Mul"', 'emit.op("Mull"', "raised SchemaError: No schema registered for 'Mull'"),
         ("return ", "raise ZeroDivisionError('no scale')\n    return ", "raised ZeroDivisionError: no scale"),
     ],
