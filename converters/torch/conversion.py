@@ -81,6 +81,7 @@ def draft_of(source: Source, opset_version: int = OPSET, *, masked_fill: bool = 
 def _converted(source: Source, opset_version: int, table: Mapping[Any, Callable[..., Any]]) -> ModelProto:
     _refuse_constant_outputs(source)
     _refuse_results_for_gradients(source)
+    _refuse_types_by_sizes(source)
     dynamic = source.dynamic_sizes  # before decompositions, which may make constants of them
     exported = _exported(source, opset_version, table)
     _refuse_lost_sizes(exported.model, source.inputs, dynamic)
@@ -233,6 +234,25 @@ def _refuse_results_for_gradients(source: Source) -> None:
     ]
     if used:
         raise ConversionError(unsupported=used)
+
+
+def _refuse_types_by_sizes(source: Source) -> None:
+    """Refuse sum_to_size of whole numbers of dynamic sizes: torch sums them as int64, and keeps the type of one row.
+
+    Raises:
+        ConversionError: With all such nodes.
+    """
+    torch = require("torch")
+    reason = "its type is int64 where it sums and the input's where a size is 1 already: cast the input to int64 before"
+    found = [
+        UnsupportedNode(node.name, str(node.target), reason)
+        for node in source.program.graph.find_nodes(op="call_function", target=torch.ops.aten.sum_to_size.default)
+        for given in [node.args[0].meta["val"]]
+        if not (given.dtype.is_floating_point or given.dtype == torch.int64)
+        and not all(isinstance(size, int) for size in given.shape)
+    ]
+    if found:
+        raise ConversionError(unsupported=found)
 
 
 def _refuse_lost_sizes(model: Any, names: Sequence[str], dynamic: Collection[tuple[str, int]]) -> None:

@@ -11,9 +11,10 @@ from unittest.mock import patch
 from onnx_sparse.converters.torch.handlers import HANDLERS, Arguments, Node, TorchHandler
 from onnx_sparse.converters.torch.lazy_imports import require
 
-#: What torch decomposes itself: these of torch's exporter ignore label_smoothing, need rows, or need floats.
+#: What torch decomposes itself: these of torch's exporter ignore label_smoothing, need rows, channels or floats.
 _DECOMPOSED = (
     "aten.cross_entropy_loss.default",
+    "aten.group_norm.default",
     "aten.nll_loss.default",
     "aten.nll_loss_forward.default",
     "aten.softmax.int",
@@ -61,7 +62,11 @@ def without_wrong_translations() -> Iterator[None]:
             read_registry.functions.pop(overload.name(), None)
         return read_registry
 
-    ours = {require("torch").ops.aten.std_mean.correction: _standard_deviation_and_mean}
+    aten = require("torch").ops.aten
+    ours = {
+        aten.std_mean.correction: _standard_deviation_and_mean,
+        aten._softmax_backward_data.default: _softmax_gradient,
+    }
     decompositions = require("torch._decomp").decomposition_table
     with patch.object(registry, "from_torchlib", staticmethod(from_torchlib)), patch.dict(decompositions, ours):
         yield
@@ -74,6 +79,14 @@ def _standard_deviation_and_mean(
     options = {"dim": dim, "correction": correction, "keepdim": keepdim}
     aten = require("torch").ops.aten
     return aten.std.correction(x, **options), aten.var_mean.correction(x, **options)[1]
+
+
+def _softmax_gradient(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+    """In torch's order: its decomposition multiplies before it subtracts, and overflows elsewhere."""
+    torch = require("torch")
+    is_half = grad_output.dtype in (torch.float16, torch.bfloat16)
+    grad, made = (x.float() if is_half else x for x in (grad_output, output))
+    return ((grad - (grad * made).sum(dim, keepdim=True)) * made).to(input_dtype)
 
 
 def overload_of(name: str) -> Any:
