@@ -34,7 +34,10 @@ def floor_divide(node: Node, emit: TorchEmitter) -> Tensor:
 @handles("aten.remainder.Scalar", to="Mod")
 @handles("aten.remainder.Scalar_Tensor", to="Mod")
 def remainder(node: Node, emit: TorchEmitter) -> Tensor:
-    """What division that rounds down leaves; exact, which x - floor(x / y) * y is not."""
+    """What division that rounds down leaves; exact, which x - floor(x / y) * y is not.
+
+    torch's vectorized loop answers NaN where the quotient is not finite; for the last few elements it is exact, too.
+    """
     x, other = node.number("self"), node.number("other")
     dtype = _common(x, other) if isinstance(x, Tensor) else _common(node.tensor("other"), x)
     left, right = (emit.cast(t, dtype) if isinstance(t, Tensor) else emit.constant(t, dtype) for t in (x, other))
