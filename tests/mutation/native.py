@@ -22,9 +22,9 @@ _WRITTEN: tuple[tuple[str, str, str, str], ...] = (
     ("operators/requirements.cc", "first == 0 ? Id{0} : ids[first - 1]", "Id{0}", ""),
     ("operators/requirements.cc", "if (!holds(first, static_cast<size_t>(end - first)))",
      "if (!holds(first, static_cast<size_t>(end - first - 1)))", "Segment"),
-    ("operators/requirements.cc", "if (splits[0] != 0)", "if (splits[0] < 0)", "Splits or Offsets or Ragged"),
-    ("operators/requirements.cc", "if (splits[k] < splits[k - 1]) {", "if (false) {", "Splits or Offsets or Ragged"),
-    ("operators/requirements.cc", "if (splits[count - 1] != size) {", "if (splits[count - 1] > size) {",
+    ("operators/requirements.cc", "if (at(0) != 0)", "if (at(0) < 0)", "Splits or Offsets or Ragged"),
+    ("operators/requirements.cc", "if (at(k) < at(k - 1)) throw", "if (false) throw", "Splits or Offsets or Ragged"),
+    ("operators/requirements.cc", "if (at(count - 1) != size) {", "if (at(count - 1) > size) {",
      "Splits or Offsets or Ragged"),
     ("operators/requirements.cc", "if (id < 0) throw InvalidArgument{element(name, k) + \" = \" + std::to_string(id) "
      "+ \" must be >= 0\"};", "", "Segment"),
