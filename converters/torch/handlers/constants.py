@@ -12,11 +12,26 @@ from onnx_sparse.converters.torch.handlers.registry import Node, handles
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
 
+#: The types that torch gives to numbers.
+_OWN: dict[type, int] = {bool: TensorProto.BOOL, int: TensorProto.INT64, float: TensorProto.FLOAT}
+
 
 @handles("aten.scalar_tensor.default", to="Constant, Cast")
 def scalar_tensor(node: Node, emit: TorchEmitter) -> Tensor:
     """A number in a type, by default float."""
     return _number(node, "s", node.optional_integer("dtype") or TensorProto.FLOAT, emit)
+
+
+@handles("aten.full.default", to="Expand")
+def full(node: Node, emit: TorchEmitter) -> Tensor:
+    """A number in every element of a shape, by default in the number's own type."""
+    number, sizes = node.number("fill_value"), [emit.vector(size) for size in node.numbers("size")]
+    own = number.dtype if isinstance(number, Tensor) else _OWN[type(number)]
+    made = _number(node, "fill_value", node.optional_integer("dtype") or own, emit)
+    shape = emit.op("Concat", *sizes, axis=0, shape=(len(sizes),)) if sizes else emit.constant([])
+    return emit.op(
+        "Expand", made, shape, shape=tuple(None if size.value is None else int(size.value[0]) for size in sizes)
+    )
 
 
 @handles("aten.full_like.default", to="Expand")

@@ -129,6 +129,10 @@ DOUBLES = {
     "fmod": lambda _, x: torch.fmod(x, 0.1),
     "clamp": lambda _, x: x.clamp(-0.1, 0.1),
     "full_like": lambda _, x: torch.full_like(x, 0.1),
+    "full": lambda _, x: torch.full((x.shape[0], 2), 0.1, dtype=x.dtype),
+    "full of bools, whole numbers and one": lambda _, x: (
+        x * torch.full((1,), True) + torch.full((), 3) + x.new_full([1], 0.1)
+    ),
     "scaled by a size": lambda _, x: x * (0.1 * x.shape[0]),
     "of no rows": lambda _, x: torch.full_like(x[:0], 0.1).sum(0),
 }
