@@ -286,6 +286,7 @@ def test_saturation_reaches_every_operator(tmp_path):
         ("EmbeddingBag", [ROWS, IDS], {}, "expected"),
         ("SegmentSum", [ROWS, SORTED.astype(F32)], {}, "int32 or int64 expected"),
         ("Bitcast", [X.astype(np.float64)], {"type": 9}, "the bits of d0"),
+        ("Bitcast", [X.astype(np.float16)], {"type": 3}, "its last dimension must be 2"),
         ("Bitcast", [X], {"type": 34}, "type 34 is not an element type"),
         ("Unpack", [X], {"num": 2, "axis": 1}, "has not 2 parts"),
         ("ScatterElements", [ROWS, c(1).reshape(1, 1), ROWS[:1, :1]], {"reduction": "max"}, "reduction max"),

@@ -20,11 +20,14 @@ def reinterpreted(emit: Emitter, x: Tensor, dtype: DType) -> Tensor:
     A wider type takes the last dimension, a narrower one adds one; the lowest bits come first.
 
     Raises:
-        Unsupported: It is another type, and not a constant.
+        Unsupported: It is another type, and not a constant; or the last dimension has not the parts of a wider type.
     """
     given, wanted = numpy_dtype(x.dtype), numpy_dtype(dtype)
     if dtype == x.dtype:
         return x
+    count = wanted.itemsize // given.itemsize
+    if count > 1 and x.shape is not None and (not x.shape or x.shape[-1] not in (count, None)):
+        raise Unsupported(f"{x} as {wanted}; its last dimension must be {count}")
     if x.value is not None and given.kind in "iuf" and wanted.kind in "iuf":
         value = np.ascontiguousarray(x.value).reshape(x.value.shape)
         if wanted.itemsize < given.itemsize:
@@ -38,7 +41,7 @@ def reinterpreted(emit: Emitter, x: Tensor, dtype: DType) -> Tensor:
     if given.itemsize > wanted.itemsize:
         bits = _parts(emit, bits, given.itemsize // wanted.itemsize, 8 * wanted.itemsize)
     elif given.itemsize < wanted.itemsize:
-        bits = _whole(emit, bits, wanted.itemsize // given.itemsize, 8 * given.itemsize)
+        bits = _whole(emit, bits, count, 8 * given.itemsize)
     return float_of_bits(emit, bits) if dtype == TensorProto.FLOAT else emit.cast(bits, dtype)
 
 
@@ -51,8 +54,7 @@ def _parts(emit: Emitter, bits: Tensor, count: int, width: int) -> Tensor:
 def _whole(emit: Emitter, parts: Tensor, count: int, width: int) -> Tensor:
     """Integers whose parts of some bits each are the last dimension, as int64."""
     unsigned = emit.op("Mod", emit.cast(parts, TensorProto.INT64), emit.constant(2**width))
-    factors = emit.constant([2 ** (width * k) for k in range(count)])
-    return emit.op("ReduceSum", emit.op("Mul", unsigned, factors), emit.constant([-1]), keepdims=0)
+    return emit.op("MatMul", unsigned, emit.constant([2 ** (width * k) for k in range(count)]))
 
 
 def float_of_bits(emit: Emitter, bits: Tensor) -> Tensor:
