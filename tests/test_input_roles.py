@@ -34,6 +34,25 @@ def test_operators_of_others():
     find_roles(model_of([helper.make_node("Gather", ["x"], ["y"], domain="other")], ["x"]))
 
 
+@pytest.mark.parametrize(
+    "name", [op.name for op in OPS.values() if any(i.values.kind == "coordinates" for i in op.inputs)]
+)
+def test_positions_in_one_dimension_are_no_coordinates(name):
+    """A graph that adds their second axis; TensorFlow's RaggedGather ends its process on those of two axes."""
+    op = OPS[name]
+    given = [declared.name for declared in op.inputs]
+    (place,) = (k for k, declared in enumerate(op.inputs) if declared.values.kind == "coordinates")
+    nodes = [
+        helper.make_node("Unsqueeze", [given[place], "axes"], ["places"]),
+        helper.make_node(op.name, [*given[:place], "places", *given[place + 1 :]], ["y"], domain=DOMAIN),
+    ]
+    model = model_of(nodes, given)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "axes"))
+    assert given[place] not in find_roles(model).coordinates
+    model.graph.input[place].type.tensor_type.shape.dim.add()
+    assert given[place] in find_roles(model).coordinates
+
+
 def test_cycles_end():
     nodes = [helper.make_node("Identity", ["a"], ["b"]), helper.make_node("Identity", ["b"], ["a"])]
     nodes += [helper.make_node("Mul", ["c", "d"], ["e"]), helper.make_node("Mul", ["e", "a"], ["c"])]

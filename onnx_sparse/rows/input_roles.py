@@ -356,6 +356,8 @@ def _add_declared(roles: Roles, trace: _Trace, node: NodeProto, origins: list[st
         along = [i.name for i in inputs if i is not declared and shape_items(i.shape)[:1] == items[:1]]
         entries = set().union(*(trace.sources(names[name]) for name in along))
         entries |= _known(*(trace.before_expansion(names[name]) for name in along))
+        if kind == "coordinates" and origin is not None and trace.rank(origin) == 1:
+            continue  # positions in one dimension, to which the graph adds the second axis
         if kind == "coordinates":
             _add_triple(roles, indices=origin, values=None, shape=origin_of[of])
             _add_values(roles, origin, *entries)
