@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.converters.torch.handlers.sums import moved_back, up_to_each
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
@@ -43,16 +44,10 @@ def log_cumulative_sum_of_exponentials(node: Node, emit: TorchEmitter) -> Tensor
     if not x.rank:
         return x
     wide, axis = emit.wide(x), x.axis(dim)
-    order = [*(k for k in range(x.rank) if k != axis), axis]
-    rows = emit.op("Unsqueeze", emit.op("Transpose", wide, perm=order), emit.constant([x.rank - 1]))
-    zero, one, last = emit.constant(0), emit.constant(1), emit.constant([-1])
-    places = emit.op("Range", zero, emit.scalar(emit.count(x, axis)), one, shape=(None,))
-    until = emit.op("LessOrEqual", places, emit.op("Unsqueeze", places, emit.constant([1])))
-    lowest = emit.like(float("-inf"), wide)
-    held = emit.op("Where", until, rows, lowest)
+    last = emit.constant([-1])
+    held = up_to_each(emit, wide, axis, float("-inf"))
     largest = emit.op("ReduceMax", held, last, keepdims=1)
     base = emit.op("Where", emit.op("IsInf", largest), emit.like(0, wide), largest)
     total = emit.op("ReduceSum", emit.op("Exp", emit.op("Sub", held, base)), last, keepdims=1)
     sums = emit.op("Squeeze", emit.op("Add", emit.op("Log", total), base), last)
-    back = emit.op("Transpose", sums, perm=[order.index(k) for k in range(x.rank)])
-    return emit.cast(back, x.dtype)
+    return emit.cast(moved_back(emit, sums, axis, like=x), x.dtype)

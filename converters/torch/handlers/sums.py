@@ -38,15 +38,27 @@ def cumulative_product(node: Node, emit: TorchEmitter) -> Tensor:
         node.disregard("dim")
         return x
     axis = x.axis(node.integer("dim"))
-    wide = _summed(emit, x)
+    factors = up_to_each(emit, _summed(emit, x), axis, 1)
+    made = emit.op("ReduceProd", factors, emit.constant([x.rank]), keepdims=0)
+    return emit.cast(moved_back(emit, made, axis, like=x), dtype)
+
+
+def up_to_each(emit: TorchEmitter, x: Tensor, axis: int, rest: float) -> Tensor:
+    """For each element, in the last dimension, those along an axis up to it, and a number for the others.
+
+    The axis comes last before that.
+    """
     order = [*(k for k in range(x.rank) if k != axis), axis]
-    rows = emit.op("Unsqueeze", emit.op("Transpose", wide, perm=order), emit.constant([x.rank - 1]))
+    rows = emit.op("Unsqueeze", emit.op("Transpose", x, perm=order), emit.constant([x.rank - 1]))
     places = emit.op("Range", emit.constant(0), emit.scalar(emit.count(x, axis)), emit.constant(1), shape=(None,))
     until = emit.op("LessOrEqual", places, emit.op("Unsqueeze", places, emit.constant([1])))
-    factors = emit.op("Where", until, rows, emit.like(1, wide))
-    made = emit.op("ReduceProd", factors, emit.constant([x.rank]), keepdims=0)
-    back = emit.op("Transpose", made, perm=[order.index(k) for k in range(x.rank)], shape=x.shape)
-    return emit.cast(back, dtype)
+    return emit.op("Where", until, rows, emit.like(rest, x))
+
+
+def moved_back(emit: TorchEmitter, x: Tensor, axis: int, *, like: Tensor) -> Tensor:
+    """The last dimension at its place, as it is in another tensor."""
+    order = [*(k for k in range(like.rank) if k != axis), axis]
+    return emit.op("Transpose", x, perm=[order.index(k) for k in range(like.rank)], shape=like.shape)
 
 
 def _as_asked(node: Node, emit: TorchEmitter) -> tuple[Tensor, int]:
