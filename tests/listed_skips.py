@@ -6,6 +6,7 @@ A test that is skipped everywhere tests nothing. Without the option, on a develo
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -71,7 +72,8 @@ class UnlistedSkips:
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Show them, after all else: a log is read from its end."""
         if self.unlisted and not hasattr(config, "workerinput"):
-            print("\nFAILED for skips that tests/listed_skips.py does not list:", *sorted(set(self.unlisted)), sep="\n")
+            title = "\nFAILED for skips that tests/listed_skips.py does not list:"
+            sys.stdout.write("\n".join([title, *sorted(set(self.unlisted)), ""]))
 
 
 def is_listed(test: str, reason: str) -> bool:
