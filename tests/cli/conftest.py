@@ -11,10 +11,10 @@ from typing import Any
 import onnx
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper
+from support.json_fields import misfits
 
 import onnx_sparse
 from onnx_sparse.cli import main, output
-from support.json_fields import misfits
 
 
 @dataclass(frozen=True)
