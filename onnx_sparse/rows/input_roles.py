@@ -241,7 +241,7 @@ class _Trace:
         return rows is None or columns is not None
 
     def origin(self, name: str) -> str | None:
-        """The graph input that a tensor's elements are taken from, as `ids` says it, if the axes have the same order."""
+        """The graph input that a tensor's elements are taken from, as `ids` says, if the axes have the same order."""
         found = self.ids(name)
         return None if name in self._transposed else found
 

@@ -198,7 +198,7 @@ def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def _combined(kind: str, node: Node, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
     """Distinct coordinates in row-major order, the reduced value at each, and how many entries it has.
 
-    The model refuses entries in another order, or twice: TensorFlow merges two sequences, which are then no more sorted.
+    The model refuses entries in another order, or twice: TensorFlow merges the two as if they were sorted.
     """
     shape = node["a_shape"]
     rank = sparse_rank(node["a_indices"], shape)
