@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow")
 
+import tensorflow as tf
 from support.tensorflow_imports import text
 
 import onnx_sparse
