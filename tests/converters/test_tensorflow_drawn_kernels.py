@@ -48,12 +48,13 @@ OF_IDS = [row for row in ROWS if has_ids(row) and row.op != "RaggedGather"]
 
 @pytest.mark.parametrize("row", OF_IDS, ids=[f"{row.op}-{k}" for k, row in enumerate(OF_IDS)])
 def test_ids_of_nothing_are_refused_or_make_no_difference(row: Row) -> None:
-    """A model may refuse ids that TensorFlow does not look at, such as those of empty rows; it gives no other answer."""
+    """A model may refuse ids that TensorFlow does not look at, as those of empty rows; it gives no other answer."""
     for seed in range(3):
         try:
             outcome(with_ids_beyond(drawn(row, seed)))
         except AssertionError as error:
-            assert _MALFORMED.search(str(error)), error
+            if not _MALFORMED.search(str(error)):
+                raise
 
 
 def test_the_draw_reaches_what_it_claims() -> None:

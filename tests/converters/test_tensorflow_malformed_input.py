@@ -1,6 +1,7 @@
 """Malformed input that TensorFlow refuses is refused by the converted model, or is on the list of what is accepted.
 
-What TensorFlow takes is refused, or has TensorFlow's answer. Every kind of malformed input is tried with every function. The list is strict: what is on it and refused fails, too.
+What TensorFlow takes is refused, or has TensorFlow's answer. Every kind of malformed input is tried with every
+function. The list is strict: what is on it and refused fails, too.
 """
 
 from __future__ import annotations
