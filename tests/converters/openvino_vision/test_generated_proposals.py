@@ -37,6 +37,7 @@ def moves_and_scores(seed: int, count: int) -> tuple[Any, Any]:
     return moves, scores / F(scores.size)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("info", [[[60, 70, 1]], [[60, 70, 2, 0.5], [40, 30, 1, 3]]], ids=["one", "two"])
