@@ -53,9 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--listed-skips", action="store_true", help="fail on skips that tests/listed_skips.py does not list"
     )
-    parser.addoption(
-        "--whole", action="store_true", help="only the tests that otherwise run in part, and these whole"
-    )
+    parser.addoption("--whole", action="store_true", help="only the tests that otherwise run in part, and these whole")
 
 
 def pytest_configure(config: pytest.Config) -> None:
