@@ -20,7 +20,7 @@ from support.torch_exports import read_torchlib_once
 # Every run draws the same inputs. `--hypothesis-profile=few` is for runs that repeat on another build or on other
 # versions what a full run has tested; `random` draws others each night, and prints how to draw what failed again.
 settings.register_profile(
-    "all", max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    "all", max_examples=9, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("few", settings.get_profile("all"), max_examples=3)
 settings.register_profile(

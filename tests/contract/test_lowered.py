@@ -95,7 +95,7 @@ def declarations(draw: st.DrawFn, op: Op, inputs: Arguments) -> tuple[dict[str, 
 
 @pytest.mark.parametrize(("op", "binding"), list(some_bindings()))
 def test_what_the_model_tells_does_not_change_the_answer(op: Op, binding: dict[str, int]) -> None:
-    @settings(max_examples=min(settings().max_examples, 5))
+    @settings(max_examples=min(settings().max_examples, 8))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         inputs, attributes = data.draw(calls(op, binding))
