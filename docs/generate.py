@@ -148,6 +148,8 @@ def _malformed_input() -> str:
         "- row splits that decrease or do not begin with 0,\n"
         "- segment ids that are not sorted,\n"
         "- ids out of range.\n\n"
+        "It also refuses most of what TensorFlow takes without a look, such as ids of rows without elements, or "
+        "entries of `tf.sparse.add` in another order.\n\n"
         "The native kernels, the Python kernels and onnx's evaluator raise an error that names the operator, the "
         "input, the position and the value. [ValidateSparseIndices](operators/ValidateSparseIndices.md) and "
         "[ValidateRowSplits](operators/ValidateRowSplits.md) check inputs that no other operator in the model "

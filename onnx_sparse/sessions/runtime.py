@@ -33,7 +33,7 @@ from onnx_sparse.sessions.start_errors import config_entry, errors_explained
 from onnx_sparse.settings import Backend
 
 if TYPE_CHECKING:
-    import onnx_ir
+    from onnx_sparse.models.model_files import ModelSource
 
 Array = np.ndarray[Any, Any]
 _P = ParamSpec("_P")
@@ -174,7 +174,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     from the same path or bytes.
 
     Args:
-        path_or_bytes: The path of a model, its bytes, a ModelProto, or an onnx_ir.Model.
+        path_or_bytes: The path of a model, its bytes, a ModelProto, an onnx_ir.Model, or what a converter returned.
         sess_options: Session options; the backend is registered with them.
         providers: As ONNX Runtime's.
         provider_options: As ONNX Runtime's.
@@ -207,12 +207,12 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
     def __init__(
         self,
-        path_or_bytes: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
+        path_or_bytes: ModelSource | None = None,
         sess_options: ort.SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
         *,
-        model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
+        model: ModelSource | None = None,
         backend: Backend = "auto",
         random_access: bool = False,
         **kwargs: Any,
