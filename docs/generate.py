@@ -181,7 +181,7 @@ def _passes() -> str:
     parts = []
     for road in roads().values():
         rows = [(str(number), step.name, step.does) for number, step in enumerate(road.passes(), 1)]
-        parts.append(f"\n\n## From {road.title}\n\n{table(('', 'pass', 'what it does'), rows)}")
+        parts.append(f"\n\n## From {road.title}\n\n{table(('step', 'pass', 'what it does'), rows)}")
     return (
         "# Passes\n\n"
         "After a source's nodes are converted, these passes run over the model, from top to bottom. `onnx-sparse "
