@@ -50,9 +50,8 @@ def arange(node: Node, emit: TorchEmitter) -> Tensor:
     Of whole numbers from floats there are as many as of floats.
     """
     node.disregard("layout", "device", "pin_memory")
-    start, end, step = (
-        node.number(name) if node.has(name) else otherwise for name, otherwise in (("start", 0), ("end", 0), ("step", 1))
-    )
+    given = {"start": 0, "end": 0, "step": 1}
+    start, end, step = (node.number(name) if node.has(name) else number for name, number in given.items())
     types = [number.dtype if isinstance(number, Tensor) else _OWN[type(number)] for number in (start, end, step)]
     of_floats = TensorProto.FLOAT in types or TensorProto.DOUBLE in types
     dtype = node.optional_integer("dtype") or (TensorProto.FLOAT if of_floats else TensorProto.INT64)

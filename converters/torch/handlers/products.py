@@ -20,8 +20,12 @@ def add_matrices(node: Node, emit: TorchEmitter) -> Tensor:
     """beta * self + alpha * mat1 @ mat2; the factors may be sizes."""
     start, one, other = (node.tensor(name) for name in ("self", "mat1", "mat2"))
     beta, alpha = node.number("beta"), node.number("alpha")
-    is_known = not isinstance(beta, Tensor) and not isinstance(alpha, Tensor)
-    if start.dtype in FLOATS and is_known and (start.dtype != TensorProto.DOUBLE or _are_floats(alpha, beta)):
+    may_round = start.dtype in FLOATS and start.dtype != TensorProto.DOUBLE
+    if (
+        not isinstance(beta, Tensor)
+        and not isinstance(alpha, Tensor)
+        and (may_round or (start.dtype == TensorProto.DOUBLE and _are_floats(alpha, beta)))
+    ):
         added = start if beta else None  # 0 times infinity is not added
         return emit.op("Gemm", one, other, added, alpha=float(alpha), beta=float(beta))
     return _added(node, emit, emit.op("MatMul", one, other))
@@ -63,9 +67,9 @@ def _added(node: Node, emit: TorchEmitter, product: Tensor) -> Tensor:
     return emit.op("Add", _times(emit, beta, start), product)
 
 
-def _are_floats(*numbers: Tensor | float) -> bool:
+def _are_floats(*numbers: float) -> bool:
     """Whether float32 holds numbers exactly, as an attribute must."""
-    return all(isinstance(number, Tensor) or float(np.float32(number)) == number for number in numbers)
+    return all(float(np.float32(number)) == number for number in numbers)
 
 
 def _times(emit: TorchEmitter, factor: Tensor | float, x: Tensor) -> Tensor:
