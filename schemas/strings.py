@@ -32,8 +32,8 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
 - With `max_splits` = m > 0 the rest is not looked at after m separators, and is one more piece, even where it is
   empty. If whitespace separates, this rest begins after the whitespace, and is a piece if there are m pieces before
   it.
-- With `max_splits` = 0 the only piece is the whole string, unless bytes are split and it is empty. A negative number sets
-  no limit.
+- With `max_splits` = 0 the only piece is the whole string, unless bytes are split and it is empty. A negative number
+  sets no limit.
 """.strip()
     + _BYTES,
     source="tf.raw_ops.StringSplitV2, whose coordinates follow from the row splits",
