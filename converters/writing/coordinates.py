@@ -62,7 +62,11 @@ def one_for_each(values: Tensor, indices: Tensor, emit: Emitter) -> Tensor:
 def in_row_major_order(
     indices: Tensor, values: Tensor, shape: Tensor, rank: int, emit: Emitter
 ) -> tuple[Tensor, Tensor]:
-    """Coordinates and values, sorted by coordinates; entries with equal coordinates keep their order."""
+    """Coordinates and values, sorted by coordinates; entries with equal coordinates keep their order.
+
+    The model refuses coordinates outside the shape: their positions are those of other elements.
+    """
+    indices = valid_indices(indices, shape, emit)
     place = positions(indices, shape, rank, emit)
     _, order = emit.node("TopK", [place, emit.shape_of(place)], [TensorProto.INT64] * 2, largest=0, axis=0)
     return emit.op("Gather", indices, order), emit.op("Gather", values, order)

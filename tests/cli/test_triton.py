@@ -425,7 +425,7 @@ def test_nothing_is_half_written(cli, tmp_path, monkeypatch, there, failing):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signals_leave_nothing(tmp_path, number):
     """What SIGKILL leaves, the next run removes."""
     source = plain("int64[b] x", "y = Gather (table, x)", "float[b, 64] y")

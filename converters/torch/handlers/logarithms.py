@@ -25,6 +25,32 @@ def log_sigmoid(node: Node, emit: TorchEmitter) -> Tensor:
     return emit.cast(emit.op("Sub", emit.op("Min", x, emit.like(0, x)), more), given.dtype)
 
 
+@handles("aten.log2.default", to="Log, Div")
+def log_to_base_2(node: Node, emit: TorchEmitter) -> Tensor:
+    """The logarithm to the base 2."""
+    return _log_to(node, emit, 2)
+
+
+@handles("aten.log10.default", to="Log, Div")
+def log_to_base_10(node: Node, emit: TorchEmitter) -> Tensor:
+    """The logarithm to the base 10."""
+    return _log_to(node, emit, 10)
+
+
+def _log_to(node: Node, emit: TorchEmitter, base: int) -> Tensor:
+    """A quotient of logarithms, in double precision; of powers of the base it may round to just below a whole number.
+
+    log(1000) / log(10) is 2.9999999999999996, whose floor is 2.
+    """
+    given = node.tensor("self")
+    x = emit.cast(given, TensorProto.DOUBLE)
+    made = emit.op("Div", emit.op("Log", x), emit.like(math.log(base), x))
+    if given.dtype == TensorProto.DOUBLE:
+        whole = emit.op("Round", made)
+        made = emit.op("Where", emit.op("Equal", emit.op("Pow", emit.like(base, x), whole), x), whole, made)
+    return emit.cast(made, given.dtype)
+
+
 @handles("aten.logaddexp.default", to="Softplus")
 def log_add_exp(node: Node, emit: TorchEmitter) -> Tensor:
     """log(exp(a) + exp(b)): the larger one, and log(1 + exp(-|a - b|)) more."""
