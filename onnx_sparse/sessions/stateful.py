@@ -11,6 +11,7 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import METADATA_KEY, State, read_states
 from onnx_sparse.sessions.bfloat16 import to_ort_value
 from onnx_sparse.sessions.runtime import array_of_value
+from onnx_sparse.shown import Shown
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class StatefulSession:
+class StatefulSession(Shown):
     """Runs a model with states step by step.
 
         stream = onnx_sparse.StatefulSession(onnx_sparse.InferenceSession("running_sum.onnx"), {"past": "present"})
@@ -62,6 +63,11 @@ class StatefulSession:
         self._dtypes = {s.past: _dtype(inputs[s.past].type) for s in self.states}
         self._values: dict[str, Any] = {}
         self.reset()
+
+    @property
+    def _title(self) -> str:
+        names = (", ".join(names) for names in (self.input_names, self.output_names))
+        return f"{' -> '.join(names)}, states {', '.join(state.name for state in self.states)}"
 
     def reset(self) -> None:
         """Give all states the values that they have before the first run."""

@@ -211,6 +211,7 @@ def test_random_models(seed):
 
 
 @pytest.mark.slow
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_more_random_models(seed):
     compare(Model(seed), batches=25)
