@@ -32,10 +32,10 @@ def page() -> str:
     newest = {name: {record.benchmark: record for record in records} for name, records in sorted(kept().items())}
     labels = {name: chr(ord("A") + number) for number, name in enumerate(newest)}
     processors = [(labels[name], _processor([*runs.values()][-1].machine)) for name, runs in newest.items()]
-    text = _HEAD + table(("", "processor"), processors) + "\n"
+    text = _HEAD + table(("machine", "processor"), processors) + "\n"
     for benchmark in sorted({name for runs in newest.values() for name in runs}):
         runs = {labels[name]: runs[benchmark] for name, runs in newest.items() if benchmark in runs}
-        text += f"\n## {benchmark}\n\n{_times(runs)}\n\n{table(('', 'run', 'details'), _sources(runs))}\n"
+        text += f"\n## {benchmark}\n\n{_times(runs)}\n\n{table(('machine', 'run', 'details'), _sources(runs))}\n"
     return text
 
 
@@ -67,7 +67,7 @@ def _times(runs: Mapping[str, Record]) -> str:
     lines.sort(key=lambda each: cases.index((each[1].threads, each[1].case)))  # stable: processors keep their order
     others = dict.fromkeys(name for _, line in lines for name in [*line.names[1:], *line.ratios])
     names = sorted(others, key=lambda name: name != "limit")  # the limit first
-    head = ["case", "threads", "", "ms", *(f"/ {name}" for name in names)]
+    head = ["case", "threads", "machine", "ms", *(f"/ {name}" for name in names)]
     return table(head, [_row(label, line, names) for label, line in lines])
 
 

@@ -148,6 +148,8 @@ def _malformed_input() -> str:
         "- row splits that decrease or do not begin with 0,\n"
         "- segment ids that are not sorted,\n"
         "- ids out of range.\n\n"
+        "It also refuses most of what TensorFlow takes without a look, such as ids of rows without elements, or "
+        "entries of `tf.sparse.add` in another order.\n\n"
         "The native kernels, the Python kernels and onnx's evaluator raise an error that names the operator, the "
         "input, the position and the value. [ValidateSparseIndices](operators/ValidateSparseIndices.md) and "
         "[ValidateRowSplits](operators/ValidateRowSplits.md) check inputs that no other operator in the model "
@@ -179,7 +181,7 @@ def _passes() -> str:
     parts = []
     for road in roads().values():
         rows = [(str(number), step.name, step.does) for number, step in enumerate(road.passes(), 1)]
-        parts.append(f"\n\n## From {road.title}\n\n{table(('', 'pass', 'what it does'), rows)}")
+        parts.append(f"\n\n## From {road.title}\n\n{table(('step', 'pass', 'what it does'), rows)}")
     return (
         "# Passes\n\n"
         "After a source's nodes are converted, these passes run over the model, from top to bottom. `onnx-sparse "

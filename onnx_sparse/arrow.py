@@ -26,6 +26,7 @@ from onnx_sparse.sessions.quiet import quiet_session
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend
 from onnx_sparse.sharding.manifest import is_split
+from onnx_sparse.shown import Shown
 
 if TYPE_CHECKING:
     from onnx_sparse.sharding.session import SplitModel
@@ -86,7 +87,7 @@ def _only_column(batch: Batch | Mapping[str, Any], name: str, missing: str) -> A
     return batch.column(at)
 
 
-class Scorer:
+class Scorer(Shown):
     """Runs a model on tables: each call returns the outputs of its rows as a table.
 
         scores = onnx_sparse.arrow.Scorer("model.onnx", keep=["uid"])(pyarrow.table({"uid": [7], "items": [[0, 1]]}))
@@ -131,6 +132,11 @@ class Scorer:
         self._check_rows = check_rows
         self._session: InferenceSession | SplitModel | None = None
         self._features: Features | None = None
+
+    @property
+    def _title(self) -> str:
+        model = f"a model of {len(self._model):,} bytes" if isinstance(self._model, bytes) else self._model
+        return f"of {model}, keeps {', '.join(self._keep)}" if self._keep else f"of {model}"
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_session": None, "_features": None}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package.
+    """The `__getattr__` of a package, whose `dir` has its public names from then on.
 
     Args:
         package: The package's name.
@@ -16,11 +17,14 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
             a name that is one of these.
     """
 
+    module: Any = sys.modules[package]
+    module.__dir__ = lambda: sorted({*module.__all__, *(name for name in vars(module) if name.startswith("__"))})
+
     def imported(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name], package), name)
-        setattr(sys.modules[package], name, value)
+        setattr(module, name, value)
         return value
 
     return imported

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from onnx_sparse.schemas import OPS
-from onnx_sparse.schemas.declaration import Attribute, Input, Op, Output, is_group, shape_items
+from onnx_sparse.schemas.declaration import Attribute, DType, Input, Op, Output, is_group, shape_items
 from onnx_sparse.schemas.element_types import dtype_name
 
 _HEAD = """\
@@ -20,7 +21,18 @@ _HEAD = """\
 
 def table() -> str:
     """The C++ text: one constant `k<name>` of type `Declaration` for each operator, and a list of all operators."""
-    return _HEAD + "".join(f"\n{_declaration(op)}" for op in OPS.values()) + f"\n{_operators()}"
+    types = "".join(
+        _array("OrtElementType", name, [f"ORT_{dtype_name(t).upper()}" for t in types])
+        for types, name in _type_sets().items()
+    )
+    return f"{_HEAD}\n{types}" + "".join(f"\n{_declaration(op)}" for op in OPS.values()) + f"\n{_operators()}"
+
+
+@cache
+def _type_sets() -> dict[tuple[DType, ...], str]:
+    """The C++ names of the sets of element types that type variables have; many variables share one."""
+    found = dict.fromkeys(tuple(types) for op in OPS.values() for types in op.types.values())
+    return {types: f"kElementTypes{k}" for k, types in enumerate(found)}
 
 
 def kernel_name(op: Op) -> str:
@@ -50,10 +62,6 @@ def _declaration(op: Op) -> str:
             _array("ShapeItem", f"k{op.name}_{i.name}", [_shape_item(op, item) for item in shape_items(i.shape)])
             for i in op.inputs
         ),
-        *(
-            _array("OrtElementType", f"k{op.name}_{v}", [f"ORT_{dtype_name(t).upper()}" for t in types])
-            for v, types in op.types.items()
-        ),
         *(_array("std::string_view", f"k{op.name}_{a.name}", [_text(c) for c in a.choices]) for a in op.attributes),
         _array("Input", f"k{op.name}_inputs", [_input(op, i) for i in op.inputs]),
         _array("Output", f"k{op.name}_outputs", [_output(op, o) for o in op.outputs]),
@@ -61,7 +69,10 @@ def _declaration(op: Op) -> str:
         _array(
             "TypeVariable",
             f"k{op.name}_types",
-            [f"{{{_text(v)}, k{op.name}_{v}, {_bool(any(o.type == v for o in op.outputs))}}}" for v in op.types],
+            [
+                f"{{{_text(v)}, {_type_sets()[tuple(types)]}, {_bool(any(o.type == v for o in op.outputs))}}}"
+                for v, types in op.types.items()
+            ],
         ),
     ]
     lists = ", ".join(

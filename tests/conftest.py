@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import onnxruntime
 import pytest
 from hypothesis import HealthCheck, settings
 from listed_skips import UnlistedSkips
+from support.parts_of_tests import split
 from support.torch_exports import read_torchlib_once
 
 # Every run draws the same inputs. `--hypothesis-profile=few` is for runs that repeat on another build or on other
@@ -51,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--listed-skips", action="store_true", help="fail on skips that tests/listed_skips.py does not list"
     )
+    parser.addoption("--whole", action="store_true", help="only the tests that otherwise run in part, and these whole")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -81,8 +84,31 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.extra_keyword_matches.update(mark.args)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """What the tests import stays: collections of garbage, of which a full one takes half a second, leave it out."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:], left = split(items, whole=config.getoption("whole"))
+    if left:
+        config.hook.pytest_deselected(items=left)
+
+
 def pytest_runtest_setup() -> None:
     read_torchlib_once()
+
+
+@pytest.fixture
+def one_of(pytestconfig: pytest.Config) -> Callable[[int], int]:
+    """One of how many cases a test runs: of all at night."""
+    return lambda by_day: 1 if pytestconfig.getoption("whole") else by_day
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,6 +20,7 @@ LISTED: tuple[tuple[str, str, str], ...] = (
     ("tests/end_to_end/test_serving_examples.py", "could not import '(tritonclient|httpx)", "engines"),
     ("tests/cli/test_report_browser.py", "could not import 'playwright", "browser"),
     ("tests/tools/test_browser.py", "could not import 'playwright", "browser"),
+    ("tests/tools/test_site_browser.py", "could not import 'playwright", "browser"),
     ("tests/tools/test_archive.py", "not the environment of tests/tools/requirements.txt", "tools"),
     ("tests/tools/test_tools.py", "not the environment of tests/tools/requirements.txt", "tools"),
     ("tests/converters/torch/test_torch_geometric.py", "could not import 'torch_geometric", "tools"),

@@ -167,6 +167,8 @@ FATAL_TOOLS = ("checker", "compose", "hub", "inliner", "parser", "shape_inferenc
 
 def called_tools(source: str) -> set[str]:
     """The functions of those modules that a module names; not their exceptions."""
+    if not any(tool in source for tool in FATAL_TOOLS):
+        return set()
     tree = ast.parse(source)
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
 from email.message import Message
@@ -112,3 +113,13 @@ def test_the_metadata_names_the_version_and_the_pythons(metadata: Message) -> No
     classifiers = metadata.get_all("Classifier", [])
     assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} <= set(classifiers)
     assert any(line.startswith("Repository, https://") for line in metadata.get_all("Project-URL", []))
+
+
+def test_the_recipe_for_conda_needs_what_the_package_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    needed = {*project["build-system"]["requires"], *project["project"]["dependencies"]}
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text("utf-8")
+    assert f'version: "{onnx_sparse.__version__}"' in recipe
+    assert f'python_min: "{project["project"]["requires-python"].removeprefix(">=")}"' in recipe
+    listed = {line.removeprefix("    - ") for line in recipe.splitlines()}
+    assert {re.sub(r"(?<=\w)(?=[<>=!])", " ", need, count=1) for need in needed} <= listed

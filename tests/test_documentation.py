@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.site import build_site
 
 import onnx_sparse
 import onnx_sparse.converters.ascend
@@ -54,17 +53,17 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not target.startswith(OWN) or "docs" in page.parts, f"{page.name} needs no full address for {target}"
 
 
+def test_every_column_has_a_name() -> None:
+    """Readers of screens read the name with each cell."""
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")):
+        heads = re.findall(r"^(\|.*\|)\n\|[-| :]+\|$", page.read_text("utf-8"), re.MULTILINE)
+        nameless = [head for head in heads if not all(map(str.strip, head[1:-1].replace("\\|", "").split("|")))]
+        assert not nameless, page.name
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rendered documentation; a warning is an error."""
-    pytest.importorskip("mkdocs")
-    pytest.importorskip("material")
-    pytest.importorskip("mkdocstrings")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
+    return build_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.mark.slow

@@ -53,6 +53,23 @@ def test_positions_in_one_dimension_are_no_coordinates(name):
     assert given[place] in find_roles(model).coordinates
 
 
+@pytest.mark.parametrize("perm", [[1, 0], [0, 1]])
+def test_transposed_ids_are_ids_and_no_coordinates(perm):
+    """The edges [2, E] of a graph, as entries of the sparse matrix that is multiplied by the features of its nodes."""
+    nodes = [
+        helper.make_node("Transpose", ["edges"], ["turned"], perm=perm),
+        helper.make_node("ValidateSparseIndices", ["turned", "shape"], ["entries"], domain=DOMAIN, order="any"),
+        helper.make_node("Gather", ["entries", "one"], ["ids"], axis=1),
+        helper.make_node("Gather", ["x", "ids"], ["rows"]),
+    ]
+    model = model_of(nodes, ["edges", "x"])
+    model.graph.initializer.append(numpy_helper.from_array(np.array(1), "one"))
+    model.graph.input[0].type.tensor_type.shape.dim.add()
+    roles = find_roles(model)
+    assert roles.indexed == {"edges": ("x", 0)}
+    assert not roles.coordinates
+
+
 def test_cycles_end():
     nodes = [helper.make_node("Identity", ["a"], ["b"]), helper.make_node("Identity", ["b"], ["a"])]
     nodes += [helper.make_node("Mul", ["c", "d"], ["e"]), helper.make_node("Mul", ["e", "a"], ["c"])]

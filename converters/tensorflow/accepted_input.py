@@ -60,16 +60,4 @@ ACCEPTED: tuple[Accepted, ...] = (
         "the entries as if the dense shapes were alike",
         "entries are looked at, but not whether the dense shapes of two operands fit",
     ),
-    Accepted(
-        ("tf.sparse.add", "tf.sparse.concat"),
-        ("fewer columns than entries have",),
-        "the entries as if the dense shapes were alike",
-        "TensorFlow takes such entries, too, but compares the dense shapes of two operands",
-    ),
-    Accepted(
-        ("tf.sparse.add",),
-        ("fewer rows than entries have",),
-        "the entries as if the dense shapes were alike",
-        "TensorFlow takes such entries, too, but compares the dense shapes of two operands",
-    ),
 )

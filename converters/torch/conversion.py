@@ -20,6 +20,7 @@ from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.sorted_keys import FoundInOrder
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
+from onnx_sparse.converters.torch.doubles import WITH_ATTRIBUTES, numbers_of_doubles, of_doubles
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.infinite_bounds import clip_to_infinity
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
@@ -184,9 +185,10 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
     """
     torch = require("torch")
     table, failed = dict(given), dict[Any, UnsupportedNode]()
+    decomposed = WITH_ATTRIBUTES if of_doubles(source.program, WITH_ATTRIBUTES) else ()
     while True:
         try:
-            with quietly(), compared_exactly(), without_wrong_translations():
+            with quietly(), compared_exactly(), numbers_of_doubles(), without_wrong_translations(decomposed):
                 exported = torch.onnx.export(
                     source.program,
                     dynamo=True,

@@ -55,14 +55,14 @@ def translation_table(*, masked_fill: bool = False) -> dict[Any, Callable[..., A
 
 
 @contextmanager
-def without_wrong_translations() -> Iterator[None]:
-    """Let torch decompose what its exporter writes wrongly: without some arguments, or for floats alone."""
+def without_wrong_translations(more: Sequence[str] = ()) -> Iterator[None]:
+    """Let torch decompose what its exporter writes wrongly: without some arguments, or for floats alone; and `more`."""
     registry = require("torch.onnx._internal.exporter._registration").ONNXRegistry
     read = registry.from_torchlib
 
     def from_torchlib(*args: Any, **named: Any) -> Any:
         read_registry = read(*args, **named)
-        for overload in filter(None, map(overload_of, _DECOMPOSED)):
+        for overload in filter(None, map(overload_of, (*_DECOMPOSED, *more))):
             read_registry.functions.pop(overload.name(), None)
         return read_registry
 

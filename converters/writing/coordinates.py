@@ -52,7 +52,7 @@ def one_for_each(values: Tensor, indices: Tensor, emit: Emitter) -> Tensor:
     For operators that would not notice: Compress and Gather take what there is, and a single value is broadcast.
     """
     if values.shape is not None and len(values.shape) != 1:
-        raise Unsupported(f"its values {values} are no vector")
+        raise Unsupported(f"its values {values} are not a vector")
     sizes = [(tensor.shape or (None,))[0] for tensor in (values, indices)]
     if sizes[0] is not None and sizes[0] == sizes[1]:
         return values
@@ -62,7 +62,11 @@ def one_for_each(values: Tensor, indices: Tensor, emit: Emitter) -> Tensor:
 def in_row_major_order(
     indices: Tensor, values: Tensor, shape: Tensor, rank: int, emit: Emitter
 ) -> tuple[Tensor, Tensor]:
-    """Coordinates and values, sorted by coordinates; entries with equal coordinates keep their order."""
+    """Coordinates and values, sorted by coordinates; entries with equal coordinates keep their order.
+
+    The model refuses coordinates outside the shape: their positions are those of other elements.
+    """
+    indices = valid_indices(indices, shape, emit)
     place = positions(indices, shape, rank, emit)
     _, order = emit.node("TopK", [place, emit.shape_of(place)], [TensorProto.INT64] * 2, largest=0, axis=0)
     return emit.op("Gather", indices, order), emit.op("Gather", values, order)

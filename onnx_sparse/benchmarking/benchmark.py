@@ -13,10 +13,10 @@ from onnx_sparse.benchmarking.measurement import Task, measure, measure_apart
 from onnx_sparse.benchmarking.plot import plot
 from onnx_sparse.benchmarking.rows import batches_of
 from onnx_sparse.converters.roads.table import road_of
-from onnx_sparse.html import html_table, text
 from onnx_sparse.models.model_files import file_of
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.settings import Backend
+from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
     from onnx_sparse.models.model_files import ModelSource
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 BATCH_SIZES = (1, 32, 256)
 
 
-@dataclass(frozen=True)
-class Benchmark:
+@dataclass(frozen=True, repr=False)
+class Benchmark(Shown):
     """The result of `benchmark`: print it, or let a notebook show it.
 
     Attributes:
@@ -45,19 +45,12 @@ class Benchmark:
     machine: Machine
     lines: tuple[Line, ...]
 
-    def __str__(self) -> str:
-        columns, rows = self.cells()
-        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-        lines = [
-            "  ".join(f"{cell:{'<' if place == 0 else '>'}{width}}" for place, (cell, width) in enumerate(pairs))
-            for pairs in (zip(row, widths, strict=True) for row in (columns, *rows))
-        ]
-        return "\n".join([self._title, *(line.rstrip() for line in lines)])
-
     def _repr_html_(self) -> str:
+        return super()._repr_html_() + self.to_svg()
+
+    def _tables(self) -> list[Table]:
         columns, rows = self.cells()
-        columns = [columns[0], *(f">{column}" for column in columns[1:])]
-        return f"<p>{text(self._title)}</p>{html_table(columns, rows)}{self.to_svg()}"
+        return [([columns[0], *(f">{column}" for column in columns[1:])], rows)]
 
     @property
     def _title(self) -> str:
@@ -125,7 +118,7 @@ def benchmark(
         progress: Called with what is being done.
 
     Raises:
-        ValueError: A number is not positive, or `rows` are no rows of the model.
+        ValueError: A number is not positive, or the model does not take `rows`.
         ConversionError: The model or its source does not load, or refuses the rows.
     """
     from onnx_sparse.sessions.runtime import available_backends

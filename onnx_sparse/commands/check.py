@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from onnx_sparse.commands.findings import Finding, find
 from onnx_sparse.commands.model_settings import ModelSettings
-from onnx_sparse.commands.text import text_table
-from onnx_sparse.html import html_table, text
 from onnx_sparse.settings import function_of
+from onnx_sparse.shown import Shown, Table
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Shown):
     """What is wrong with a model; true if it has no error. Print it, or let a notebook show it.
 
     Attributes:
@@ -36,16 +35,8 @@ class Check:
         """Whether there is no error; warnings may be there."""
         return not any(finding.level == "error" for finding in self.findings)
 
-    def __str__(self) -> str:
-        rows = [[f.level, f.where, f.message] for f in self.findings]
-        return "\n".join(filter(None, [self._title, text_table(["", "where", "what"], rows)]))
-
-    def __repr__(self) -> str:
-        return f"<Check of {self._title}>"
-
-    def _repr_html_(self) -> str:
-        rows = [[f.level, f.where, f.message] for f in self.findings]
-        return f"<p>{text(self._title)}</p>" + (html_table(["", "where", "what"], rows) if rows else "")
+    def _tables(self) -> list[Table]:
+        return [(["", "where", "what"], [[f.level, f.where, f.message] for f in self.findings])]
 
     @property
     def _title(self) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from onnx_sparse.commands import verification
 from onnx_sparse.commands.convert_settings import ConvertSettings, extended
 from onnx_sparse.commands.errors import raised
-from onnx_sparse.commands.text import text_table
 from onnx_sparse.errors import CommandError
-from onnx_sparse.html import html_table, text
+from onnx_sparse.html import text
 from onnx_sparse.settings import function_of, in_python
+from onnx_sparse.shown import Shown, Table, text_table
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.verification.comparison import Record
 
 
-@dataclass(frozen=True)
-class Conversion:
+@dataclass(frozen=True, repr=False)
+class Conversion(Shown):
     """A converted model, and what became of it on the way. Print it, or let a notebook show it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Conversion:
         explain: Whether it also prints where rules were not applied.
     """
 
-    model: ModelProto = field(repr=False)
+    model: ModelProto
     origin: str
     nodes: int
     nodes_before: int | None = None
@@ -51,7 +51,7 @@ class Conversion:
     verified_inputs: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     tables: Tables | None = None
-    explain: bool = field(default=False, repr=False)
+    explain: bool = False
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
         """Write the model, whole or not at all.
@@ -77,17 +77,15 @@ class Conversion:
         return "\n".join(filter(None, [*lines, *(f"note: {note}" for note in self.notes)]))
 
     def _repr_html_(self) -> str:
-        columns, rows = self._records
-        parts = [f"<p>{text(self._title)}</p>"]
-        parts += [html_table(["rule", ">fired"], list(self.fired.items()))] if self.fired else []
-        parts += [html_table(*self._declined)] if self.declined else []
-        parts += [html_table(columns, rows)] if rows else []
-        return "".join([*parts, *(f"<p>{text(note)}</p>" for note in self.notes)])
+        return super()._repr_html_() + "".join(f"<p>{text(note)}</p>" for note in self.notes)
+
+    def _tables(self) -> list[Table]:
+        return [(["rule", ">fired"], list(self.fired.items())), self._declined, self._records]
 
     @property
     def _title(self) -> str:
         before = "" if self.nodes_before is None else f" ({self.nodes_before} before the rules)"
-        return f"converted from {self.origin}: {self.nodes} nodes{before}"
+        return f"{self.nodes} nodes from {self.origin}{before}"
 
     @property
     def _declined(self) -> tuple[list[str], list[list[object]]]:

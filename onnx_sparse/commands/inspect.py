@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.commands.model_settings import ModelSettings
-from onnx_sparse.commands.text import text_table
-from onnx_sparse.html import html_table, text
 from onnx_sparse.settings import function_of
+from onnx_sparse.shown import Shown, Table, text_table
 
 if TYPE_CHECKING:
     from onnx_sparse.commands.description import Description
 
 
-@dataclass(frozen=True)
-class Inspection:
+@dataclass(frozen=True, repr=False)
+class Inspection(Shown):
     """What is in a model. Print it, or let a notebook show it.
 
     Attributes:
@@ -34,13 +33,6 @@ class Inspection:
         tables = (text_table(columns, rows) for columns, rows in self._tables())
         return "\n\n".join(filter(None, [self._title, *tables]))
 
-    def __repr__(self) -> str:
-        return f"<Inspection of {self._title}>"
-
-    def _repr_html_(self) -> str:
-        tables = (html_table(columns, rows) for columns, rows in self._tables() if rows)
-        return f"<p>{text(self._title)}</p>{''.join(tables)}"
-
     @property
     def _title(self) -> str:
         opsets = ", ".join(f"{domain} {version}" for domain, version in self["opsets"].items())
@@ -48,7 +40,7 @@ class Inspection:
         others = sum(self["other_nodes"].values())
         return f"{self['model']}: {count + others} nodes, {count} of the domain; opsets {opsets}"
 
-    def _tables(self) -> list[tuple[list[str], list[list[object]]]]:
+    def _tables(self) -> list[Table]:
         values = [[kind, v["name"], v["type"]] for kind in ("input", "output") for v in self[f"{kind}s"]]
         features = [
             [f["name"], f["kind"], ", ".join(f"{role}: {name}" for role, name in f["inputs"].items())]

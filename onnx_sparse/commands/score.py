@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from onnx_sparse.commands import score_files
 from onnx_sparse.commands.errors import raised
 from onnx_sparse.commands.score_files import FailedFile, ScoredFile, ScoreSettings
-from onnx_sparse.commands.text import text_table
 from onnx_sparse.errors import CommandError
-from onnx_sparse.html import html_table, text
 from onnx_sparse.settings import function_of
+from onnx_sparse.shown import Shown, Table
 
 
-@dataclass(frozen=True)
-class Scored:
+@dataclass(frozen=True, repr=False)
+class Scored(Shown):
     """What `score` has done; true if all files were read and no row was bad. Print it, or let a notebook show it.
 
     Attributes:
@@ -38,26 +37,16 @@ class Scored:
     def __bool__(self) -> bool:
         return not self.failed and not self.bad
 
-    def __str__(self) -> str:
-        return "\n".join(filter(None, [self._title, text_table(*self._table)]))
-
-    def __repr__(self) -> str:
-        return f"<Scored {self._title}>"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{text(self._title)}</p>" + html_table(*self._table)
-
     @property
     def _title(self) -> str:
         bad = f", {self.bad:,} bad: see {self.bad_rows}" if self.bad else ""
         failed = f", {len(self.failed)} files could not be read" if self.failed else ""
         return f"{self.rows:,} rows in {self.seconds:.1f} s{bad}{failed}"
 
-    @property
-    def _table(self) -> tuple[list[str], list[list[object]]]:
-        rows = [[file["scores"], file["count"], file["bad"], file["rows"]] for file in self.files]
+    def _tables(self) -> list[Table]:
+        rows: list[list[object]] = [[file["scores"], file["count"], file["bad"], file["rows"]] for file in self.files]
         rows += [["-", "-", "-", f"{file['rows']}: {file['error']}"] for file in self.failed]
-        return ["scores", "rows", "bad", "from"], rows
+        return [(["scores", ">rows", ">bad", "from"], rows)]
 
 
 @function_of(ScoreSettings)

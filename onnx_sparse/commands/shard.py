@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from onnx_sparse.commands import Progress
 from onnx_sparse.commands.errors import raised
-from onnx_sparse.commands.text import text_table
-from onnx_sparse.html import html_table, text
 from onnx_sparse.settings import FilePath, function_of, option, positive
+from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
     from onnx_sparse.sharding.manifest import Manifest
@@ -61,8 +60,8 @@ class ShardSettings:
     )
 
 
-@dataclass(frozen=True)
-class Sharded:
+@dataclass(frozen=True, repr=False)
+class Sharded(Shown):
     """A model that was split. Print it, or let a notebook show it.
 
     Attributes:
@@ -76,12 +75,14 @@ class Sharded:
     verified: str = ""
 
     def __str__(self) -> str:
-        columns, rows = self.cells()
-        table = text_table([column.removeprefix(">") for column in columns], rows)
-        return "\n".join(filter(None, [self.folder, table, self.verified]))
+        return "\n".join(filter(None, [super().__str__(), self.verified]))
 
-    def _repr_html_(self) -> str:
-        return f"<p>{text(self.folder)}</p>{html_table(*self.cells())}"
+    @property
+    def _title(self) -> str:
+        return f"{self.folder}: {self.manifest.shards} shards"
+
+    def _tables(self) -> list[Table]:
+        return [self.cells()]
 
     def cells(self) -> tuple[list[str], list[list[object]]]:
         """The parts as text: the columns' names, and the rows."""

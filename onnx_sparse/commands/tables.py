@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.commands import Progress
 from onnx_sparse.commands.errors import raised
-from onnx_sparse.commands.text import text_table
 from onnx_sparse.errors import UsageError
-from onnx_sparse.html import html_table, text
 from onnx_sparse.settings import FilePath, function_of, option
+from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
     from onnx_sparse.commands.embedding_tables import TableDescription
@@ -95,8 +94,8 @@ class TablesSettings:
     )
 
 
-@dataclass(frozen=True)
-class Tables:
+@dataclass(frozen=True, repr=False)
+class Tables(Shown):
     """The embedding tables of a model. Print them, or let a notebook show them.
 
     Attributes:
@@ -120,12 +119,15 @@ class Tables:
     rows: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        columns, rows = self.cells()
-        table = text_table([c.removeprefix(">") for c in columns], rows)
-        return "\n".join(filter(None, [self.model, table, *self.lines()]))
+        return "\n".join([super().__str__(), *self.lines()])
 
-    def _repr_html_(self) -> str:
-        return f"<p>{text(self.model)}</p>{html_table(*self.cells())}"
+    @property
+    def _title(self) -> str:
+        count = len(self.tables)
+        return f"{self.model}: {count} table{'s' * (count != 1)}"
+
+    def _tables(self) -> list[Table]:
+        return [self.cells()]
 
     def lines(self) -> list[str]:
         """What else there is to say of tables, as text."""

@@ -1,4 +1,7 @@
-"""The ways to hand a model over: a path, bytes, a ModelProto, an onnx_ir.Model. A file's suffix tells its form."""
+"""The ways to hand a model over: a path, bytes, a ModelProto, an onnx_ir.Model, what holds one of the last two.
+
+A file's suffix tells its form.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,19 @@ from onnx_sparse.models.wire_format import fields, sizes, without_raw_data
 from onnx_sparse.schemas import OPS
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     import onnx_ir
 
+    class ModelHolder(Protocol):
+        """What converters return: a `Conversion`, or an `ONNXProgram` of torch."""
+
+        @property
+        def model(self) -> ModelProto | onnx_ir.Model:
+            """The model."""
+
     #: What is taken as a model.
-    ModelSource: TypeAlias = ModelProto | bytes | str | os.PathLike[str] | onnx_ir.Model
+    ModelSource: TypeAlias = ModelProto | bytes | str | os.PathLike[str] | onnx_ir.Model | ModelHolder
 
 #: Files of fewer bytes are read as a whole.
 _LEAST_SCANNED = 1 << 20
@@ -88,7 +100,7 @@ def model_of(source: ModelSource) -> ModelProto:
 
     Args:
         source: A ModelProto, which is returned itself; the bytes of one; the path of a file, whose external data are
-            read, too; or an `onnx_ir.Model`, which is not changed.
+            read, too; an `onnx_ir.Model`, which is not changed; or what a converter returned.
 
     Raises:
         OSError: The file cannot be read.
@@ -103,6 +115,9 @@ def model_of(source: ModelSource) -> ModelProto:
         return with_external_data(read_model(source), Path(source))
     if is_ir_model(source):
         return _from_ir(source)
+    held = getattr(source, "model", None)
+    if isinstance(held, ModelProto) or is_ir_model(held):
+        return model_of(held)
     raise TypeError(
         f"a model is an onnx.ModelProto, its bytes, the path of a file or an onnx_ir.Model, not {type(source).__name__}"
     )

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from onnx_sparse.reports.contents import Contents
 from onnx_sparse.reports.page import page
+from onnx_sparse.shown import Shown
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
     """A report: `save` it, or let a notebook show it.
 
     Attributes:
@@ -21,12 +22,10 @@ class Report:
 
     contents: Contents
 
-    def __str__(self) -> str:
+    @property
+    def _title(self) -> str:
         figures = ", ".join(f"{name}: {value}" for name, value in self.contents.tiles.items())
         return f"{self.contents.title} ({figures})"
-
-    def __repr__(self) -> str:
-        return f"<Report {self}>"
 
     def to_html(self) -> str:
         """The page."""

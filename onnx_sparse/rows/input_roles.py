@@ -44,6 +44,7 @@ _CARRIERS: dict[str, int | tuple[int, ...]] = dict.fromkeys(
         "Compress",
         "StringToHashBucketFast",
         "StringToHashBucketStrong",
+        "Transpose",
         "ValidateRowSplits",
         "ValidateSparseIndices",
     ],
@@ -165,17 +166,17 @@ def find_roles(model: ModelProto) -> Roles:
             indices = np.array(chosen)
             least = int(max(indices.max() + 1, -indices.min()))
             roles.least_sizes[at] = max(least, roles.least_sizes.get(at, 0))
-        elif node.op_type == "Gather" and names[1] is not None:
+        elif node.op_type == "Gather" and trace.ids(node.input[1]) is not None:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             if axis == 0:
                 roles.tables |= _known(names[0])
-            _index(roles, trace, names[1], node.input[0], axis)
+            _index(roles, trace, trace.ids(node.input[1]), node.input[0], axis)
         elif node.op_type == "Slice" and (splits := trace.splits_of_slice(node)) is not None:
             roles.splits.add(splits)
             roles.entries |= trace.sources(node.input[0])
         elif node.op_type == "GatherElements":
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-            _index(roles, trace, names[1], node.input[0], axis)
+            _index(roles, trace, trace.ids(node.input[1]), node.input[0], axis)
     _add_triples_by_name(roles, model)
     roles.splits |= {name for name in trace.inputs_of_rank(1) if _SPLITS.fullmatch(name)}
     # The row of an entry is its first coordinate, so segment ids are often traced back to coordinates.
@@ -193,6 +194,8 @@ class _Trace:
         self._inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
         self._texts = {v.name for v in graph.input if v.type.tensor_type.elem_type == TensorProto.STRING}
         self._origins: dict[str, str | None] = {name: name for name in self._inputs}
+        #: The tensors whose axes are not those of their origins.
+        self._transposed: set[str] = set()
         self._places: dict[str, bool] = {}
         self._producers = {name: (node, k) for node in nodes for k, name in enumerate(node.output) if name}
         self._shapes: dict[str, list[int | None]] = {
@@ -238,6 +241,11 @@ class _Trace:
         return rows is None or columns is not None
 
     def origin(self, name: str) -> str | None:
+        """The graph input that a tensor's elements are taken from, as `ids` says, if the axes have the same order."""
+        found = self.ids(name)
+        return None if name in self._transposed else found
+
+    def ids(self, name: str) -> str | None:
         """The graph input that a tensor's elements are taken from; None when there is no single one."""
         passed: dict[str, None] = {}
         current: str | None = name
@@ -246,6 +254,12 @@ class _Trace:
             current = self._carried(current)
         found = None if current is None else self._origins.get(current)
         self._origins.update(dict.fromkeys(passed, found))
+        is_transposed = current in self._transposed
+        for each in reversed(passed):
+            node, _ = self._producers.get(each, (None, 0))
+            is_transposed = is_transposed or (node is not None and node.op_type == "Transpose")
+            if is_transposed:
+                self._transposed.add(each)
         return found
 
     def _carried(self, name: str) -> str | None:
@@ -367,7 +381,7 @@ def _add_declared(roles: Roles, trace: _Trace, node: NodeProto, origins: list[st
         elif kind == "segment":
             entries |= _known(origin)
             roles.counts |= _known(origin_of[of])
-            _bound(roles, origin, trace.constant(names[of]) or FEWEST_SEGMENTS)
+            _bound(roles, trace.ids(names[declared.name]), trace.constant(names[of]) or FEWEST_SEGMENTS)
         elif kind == "sorted_segment" or of in names:
             _add_segments(roles, trace, origin, origin_of[of])
             _add_values(roles, origin, *entries)
@@ -376,7 +390,7 @@ def _add_declared(roles: Roles, trace: _Trace, node: NodeProto, origins: list[st
             table = next(i.name for i in inputs if shape_items(i.shape)[:1] == [of])
             roles.tables |= _known(origin_of[table])
             entries |= _known(origin)
-            _index(roles, trace, origin, names[table])
+            _index(roles, trace, trace.ids(names[declared.name]), names[table])
         roles.entries |= entries
 
 

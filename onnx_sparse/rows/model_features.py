@@ -13,13 +13,13 @@ from onnx import TensorProto
 
 from onnx_sparse.errors import meant
 from onnx_sparse.files.guarded_files import open_file
-from onnx_sparse.html import html_table
 from onnx_sparse.models.model_files import graph_inputs, model_of, read_model
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
 from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, plain_column
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Feature, listed, read_features
+from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -38,7 +38,7 @@ class InputType:
     shape: tuple[int | None, ...] | None
 
 
-class Features(Mapping[str, Feature]):
+class Features(Shown, Mapping[str, Feature]):
     """The features of a model by name, in the order of its inputs.
 
     Args:
@@ -57,7 +57,7 @@ class Features(Mapping[str, Feature]):
         for feature in features:
             for role, name in feature.inputs.items():
                 if name not in inputs:
-                    raise ValueError(f"feature {feature.name!r}: its {role} {name!r} is no input of the model")
+                    raise ValueError(f"feature {feature.name!r}: its {role} {name!r} is not an input of the model")
                 if holders.setdefault(name, feature.name) != feature.name:
                     raise ValueError(f"input {name!r} is in two features, {holders[name]!r} and {feature.name!r}")
             if len({*feature.inputs.values()}) < len(feature.inputs):
@@ -74,15 +74,16 @@ class Features(Mapping[str, Feature]):
     def __len__(self) -> int:
         return len(self._features)
 
-    def __repr__(self) -> str:
-        return f"Features({', '.join(f'{name}: {feature.kind}' for name, feature in self.items())})"
+    @property
+    def _title(self) -> str:
+        return ", ".join(f"{name}: {feature.kind}" for name, feature in self.items())
 
-    def _repr_html_(self) -> str:
+    def _tables(self) -> list[Table]:
         rows = [
             [name, feature.kind, ", ".join(f"{role}: {input_name}" for role, input_name in feature.inputs.items())]
             for name, feature in self.items()
         ]
-        return html_table(["feature", "kind", "inputs"], rows)
+        return [(["feature", "kind", "inputs"], rows)]
 
     def feeds(self, rows: Any) -> dict[str, Array]:
         """The inputs of a run.
@@ -101,7 +102,7 @@ class Features(Mapping[str, Feature]):
         Raises:
             ValueError: A feature is missing or not known; the columns have different numbers of rows; or a value is
                 missing or does not fit, with its feature, row and position.
-            TypeError: The rows are no columns, table or records.
+            TypeError: The rows are neither columns, a table nor records.
         """
         columns = columns_of(rows)
         self._refuse_unknown(columns)

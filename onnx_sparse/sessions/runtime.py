@@ -25,15 +25,16 @@ from onnx_sparse.python.guard import Run
 from onnx_sparse.python.passed_text import require_text
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.validation import KernelError
-from onnx_sparse.sessions import bfloat16, display, pending_callbacks, string_values
+from onnx_sparse.sessions import bfloat16, pending_callbacks, string_values
 from onnx_sparse.sessions.binding import Binding
 from onnx_sparse.sessions.model_sources import data_folder, session_source, without_functions
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
 from onnx_sparse.sessions.start_errors import config_entry, errors_explained
 from onnx_sparse.settings import Backend
+from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
-    import onnx_ir
+    from onnx_sparse.models.model_files import ModelSource
 
 Array = np.ndarray[Any, Any]
 _P = ParamSpec("_P")
@@ -160,7 +161,7 @@ def _raises_kernel_errors(run: Callable[_P, _T]) -> Callable[_P, _T]:
     return raising
 
 
-class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runtime has no types
+class InferenceSession(Shown, ort.InferenceSession):  # type: ignore[misc]  # ONNX Runtime has no types
     """An `onnxruntime.InferenceSession` that runs the domain's operators and raises their errors.
 
         session = onnx_sparse.InferenceSession("model.onnx")
@@ -174,7 +175,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
     from the same path or bytes.
 
     Args:
-        path_or_bytes: The path of a model, its bytes, a ModelProto, or an onnx_ir.Model.
+        path_or_bytes: The path of a model, its bytes, a ModelProto, an onnx_ir.Model, or what a converter returned.
         sess_options: Session options; the backend is registered with them.
         providers: As ONNX Runtime's.
         provider_options: As ONNX Runtime's.
@@ -207,12 +208,12 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
 
     def __init__(
         self,
-        path_or_bytes: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
+        path_or_bytes: ModelSource | None = None,
         sess_options: ort.SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
         *,
-        model: str | os.PathLike[str] | bytes | ModelProto | onnx_ir.Model | None = None,
+        model: ModelSource | None = None,
         backend: Backend = "auto",
         random_access: bool = False,
         **kwargs: Any,
@@ -293,11 +294,15 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         with data_folder(self._sess_options_initial, self._folder, is_shared=self._shares_options):
             super().set_providers(providers, provider_options)
 
-    def __repr__(self) -> str:
-        return display.session_text(self, self._backend)
+    @property
+    def _title(self) -> str:
+        names = (", ".join(value.name for value in values) for values in (self.get_inputs(), self.get_outputs()))
+        return f"{' -> '.join(names)}, {self._backend} kernels"
 
-    def _repr_html_(self) -> str:
-        return display.session_html(self, self._backend)
+    def _tables(self) -> list[Table]:
+        values = {"input": self.get_inputs(), "output": self.get_outputs()}
+        rows = [[kind, v.name, v.type, list(v.shape)] for kind, held in values.items() for v in held]
+        return [(["", "name", "type", "shape"], rows)]
 
     def __reduce__(self) -> Any:
         if self._opened_with is None:
@@ -347,7 +352,7 @@ class InferenceSession(ort.InferenceSession):  # type: ignore[misc]  # ONNX Runt
         Raises:
             ValueError: Rows do not fit, as `Features.feeds`; there is no such output; or an output has not one element
                 for each row.
-            TypeError: The rows are no columns, table or records, or `outputs` is a text.
+            TypeError: The rows are neither columns, a table nor records, or `outputs` is a text.
             KernelError: The rows violate an operator's semantics.
         """
         from onnx_sparse.rows.answers import answers_of, chosen_outputs, require_rows

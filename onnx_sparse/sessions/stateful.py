@@ -11,6 +11,7 @@ from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import METADATA_KEY, State, read_states
 from onnx_sparse.sessions.bfloat16 import to_ort_value
 from onnx_sparse.sessions.runtime import array_of_value
+from onnx_sparse.shown import Shown
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class StatefulSession:
+class StatefulSession(Shown):
     """Runs a model with states step by step.
 
         stream = onnx_sparse.StatefulSession(onnx_sparse.InferenceSession("running_sum.onnx"), {"past": "present"})
@@ -49,9 +50,9 @@ class StatefulSession:
         else:
             for past, present in states.items():
                 if past not in inputs:
-                    raise ValueError(f"{past!r} is no input of the model; it has {', '.join(inputs)}")
+                    raise ValueError(f"{past!r} is not an input of the model; it has {', '.join(inputs)}")
                 if present not in outputs:
-                    raise ValueError(f"{present!r} is no output of the model; it has {', '.join(outputs)}")
+                    raise ValueError(f"{present!r} is not an output of the model; it has {', '.join(outputs)}")
             sizes = {past: [s if isinstance(s, int) else 0 for s in inputs[past].shape] for past in states}
             self.states = tuple(State(k, k, present, tuple(sizes[k])) for k, present in states.items())
         pasts, presents = {s.past for s in self.states}, {s.present for s in self.states}
@@ -62,6 +63,11 @@ class StatefulSession:
         self._dtypes = {s.past: _dtype(inputs[s.past].type) for s in self.states}
         self._values: dict[str, Any] = {}
         self.reset()
+
+    @property
+    def _title(self) -> str:
+        names = (", ".join(names) for names in (self.input_names, self.output_names))
+        return f"{' -> '.join(names)}, states {', '.join(state.name for state in self.states)}"
 
     def reset(self) -> None:
         """Give all states the values that they have before the first run."""
@@ -93,8 +99,8 @@ class StatefulSession:
         """One step: run the model on the states and keep their next values.
 
         Args:
-            output_names: The outputs to return; all that are no states when None.
-            input_feed: The inputs that are no states.
+            output_names: The outputs to return; all but the states when None.
+            input_feed: The inputs apart from the states.
             run_options: As ONNX Runtime's.
 
         Raises:

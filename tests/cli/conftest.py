@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper
+from support.json_fields import misfits
 
 import onnx_sparse
 from onnx_sparse.cli import main, output
@@ -45,7 +46,10 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err
-        return Result(code, captured.out, captured.err)
+        result = Result(code, captured.out, captured.err)
+        if "--json" in arguments:
+            assert not misfits(str(arguments[0]), result.json)
+        return result
 
     return call
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from onnx import TensorProto, helper
+from support.browser import axe_violations, chromium
 
-playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
 pytestmark = pytest.mark.slow
 
@@ -19,11 +19,8 @@ HOSTILE = '</script><script>document.title="owned"</script><img src="https://exa
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium: the system's, or the one that playwright has installed."""
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -114,9 +111,7 @@ def test_it_prints(opened, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_use_it(opened, scheme, width):
     """What axe-core finds, in every state: scopes folded and unfolded, the details of a node."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     made = opened(color_scheme=scheme, viewport={"width": width, "height": 800}, bypass_csp=True)
     for act in (lambda: None, made.locator(".node.folded").first.click, made.locator(".node.other").first.click):
         act()
-        found = axe.run(made).response["violations"]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+        assert axe_violations(made) == []

@@ -73,6 +73,7 @@ def test_the_order_of_additions(op_name: str, dtype: type[np.floating[Any]], bac
     assert output.tobytes() == np.array(expected, dtype).tobytes()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("backend", REPORTING)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("op_name", MODES)
@@ -117,6 +118,7 @@ def test_bags_are_added_as_segments_are(op_name: str, weighted: bool, padded: bo
     assert outputs[0].tobytes() == outputs[1].tobytes()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("backend", REPORTING)
 @pytest.mark.parametrize("width", [1, 3, 8, 64])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)

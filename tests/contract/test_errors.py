@@ -47,7 +47,7 @@ def test_what_the_declaration_makes_illegal_is_refused(op: Op, change: Change, b
     # What can be made illegal is rare among some legal inputs.
     rare = (*settings().suppress_health_check, HealthCheck.filter_too_much)
 
-    @settings(max_examples=min(settings().max_examples, 5), suppress_health_check=rare)
+    @settings(max_examples=min(settings().max_examples, 3), suppress_health_check=rare)
     @given(illegal_arguments(op, binding, change))
     def check(illegal: tuple[Arguments, str]) -> None:
         inputs, message = illegal

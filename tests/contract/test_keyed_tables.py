@@ -26,8 +26,9 @@ SIZES = (0, 1, 2, 11, 12, 13, 100, 1000, 4095, 4096, 10**4, 10**5)
 
 
 def seeds(few: int, many: int) -> list[Any]:
-    """Many seeds, most of them for the slow tests."""
-    return [*range(few), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(few, many))]
+    """Many seeds, most of them for the slow tests, and of these one of five by day."""
+    rare = (pytest.mark.slow, pytest.mark.one_of(5))
+    return [*range(few), *(pytest.param(seed, marks=rare) for seed in range(few, many))]
 
 
 def run(backend: str, op: str, inputs: Inputs) -> Array:
@@ -169,6 +170,7 @@ def damaged(random: np.random.Generator, index: Array, count: int) -> Array:
     return changed[: random.integers(len(changed) + 1)] if how == 5 else changed
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("seed", range(100))
 def test_a_damaged_index_gives_positions_or_an_error_and_the_same_everywhere(seed: int) -> None:
     random = np.random.default_rng(seed)

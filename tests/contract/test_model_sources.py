@@ -1,4 +1,4 @@
-"""What rewrites or runs a model takes it as ModelProto, bytes, path or onnx_ir.Model."""
+"""What rewrites or runs a model takes it as ModelProto, bytes, path, onnx_ir.Model, or what holds a model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def as_ir(m: ModelProto) -> Any:
     return pytest.importorskip("onnx_ir").from_proto(m)
 
 
-@pytest.fixture(params=["proto", "bytes", "str", "path", "text", "onnx_ir"])
+@pytest.fixture(params=["proto", "bytes", "str", "path", "text", "onnx_ir", "conversion", "program"])
 def handed_over(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     path = tmp_path / ("model.onnxtxt" if request.param == "text" else "model.onnx")
     onnx.save(SEGMENT_SUM, path)
@@ -36,6 +37,8 @@ def handed_over(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         "path": lambda: path,
         "text": lambda: path,
         "onnx_ir": lambda: as_ir(SEGMENT_SUM),
+        "conversion": lambda: SimpleNamespace(model=SEGMENT_SUM),  # as onnx_sparse.convert returns
+        "program": lambda: SimpleNamespace(model=as_ir(SEGMENT_SUM)),  # as torch.onnx.ONNXProgram
     }
     return ways[request.param]()
 

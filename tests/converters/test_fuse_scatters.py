@@ -142,6 +142,7 @@ def test_lookup_of_gathernd():
     assert pair(text).ours == ["EmbeddingSegmentsSum"]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
 @pytest.mark.parametrize("reduction", _KINDS)
 @pytest.mark.parametrize("depth", [1, 2, 3])

@@ -57,6 +57,7 @@ def kinds(model: onnx.ModelProto) -> list[str]:
 RIGHT = {True: {"scalar", "ones", "rows", "blocks of columns"}, False: {"scalar", "ones", "columns"}}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("layout", list(shapes(True)))
 @pytest.mark.parametrize("element_type", TYPES)

@@ -84,6 +84,7 @@ def test_digits(tmp_path: Path) -> None:
     assert error < 1e-6
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("shape", [(), (3,)], ids=str)
 @pytest.mark.parametrize("size", [16, 15])

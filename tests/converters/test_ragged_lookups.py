@@ -118,6 +118,7 @@ def test_takes_splits(name):
     assert not used & (BY_ROWS - ({"CumSum"} if "retained" in name else set()))  # counts what is retained
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("way", [through_sparse, directly])
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 @pytest.mark.parametrize("call", [SAFE, PLAIN])

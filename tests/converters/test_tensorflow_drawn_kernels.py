@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ pytest.importorskip("tensorflow")
 
 from onnx import TensorProto
 from support.random_kernels import results
-from support.tensorflow_kernels import Input, Trial, drawn, outcome, trials
+from support.tensorflow_kernels import Input, Row, Trial, drawn, has_ids, outcome, trials, with_ids_beyond
 from tensorflow_kernel_rows import ELEMENTWISE, ROWS
 
 from onnx_sparse.converters.tensor import Tensor
@@ -35,6 +36,25 @@ def test_drawn_calls_are_equal_or_refused() -> None:
 def _calls(op: str, count: int) -> list[Trial]:
     rows = [row for row in ROWS if row.op == op]
     return [drawn(rows[seed % len(rows)], seed) for seed in range(count)]
+
+
+#: What the errors of malformed input say; of TensorFlow's operators, some do not look.
+_MALFORMED = re.compile(
+    r"out of range|out of data bounds|row-major order|Split node|is repeated|the last row split|must be between"
+)
+#: TensorFlow's RaggedGather ends its process.
+OF_IDS = [row for row in ROWS if has_ids(row) and row.op != "RaggedGather"]
+
+
+@pytest.mark.parametrize("row", OF_IDS, ids=[f"{row.op}-{k}" for k, row in enumerate(OF_IDS)])
+def test_ids_of_nothing_are_refused_or_make_no_difference(row: Row) -> None:
+    """A model may refuse ids that TensorFlow does not look at, as those of empty rows; it gives no other answer."""
+    for seed in range(3):
+        try:
+            outcome(with_ids_beyond(drawn(row, seed)))
+        except AssertionError as error:
+            if not _MALFORMED.search(str(error)):
+                raise
 
 
 def test_the_draw_reaches_what_it_claims() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 
 import pytest
 
@@ -13,21 +13,18 @@ from tensorflow_kernel_rows import ELEMENTWISE, SHAPES, WINDOWS
 
 ROWS = (*ELEMENTWISE, *SHAPES, *WINDOWS)
 
-#: One of so many calls in the types that others stand for; 1 at night.
-ONE_OF = int(os.environ.get("ONNX_SPARSE_ONE_TYPE_OF", "4"))
-
 EACH = pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.op}-{k}") for k, row in enumerate(ROWS)])
 
 
 @EACH
-def test_equal_to_the_kernel_or_refused(row: Row) -> None:
-    counts, wrong = examined(row)
+def test_equal_to_the_kernel_or_refused(row: Row, one_of: Callable[[int], int]) -> None:
+    counts, wrong = examined(row, one_of=one_of(3))
     assert not wrong, "\n".join(wrong)
     assert counts["equal"] > 0, counts
 
 
 @pytest.mark.slow
 @EACH
-def test_equal_or_refused_for_the_other_types(row: Row) -> None:
-    _, wrong = examined(row, of_other_types=True, one_of=ONE_OF)
+def test_equal_or_refused_for_the_other_types(row: Row, one_of: Callable[[int], int]) -> None:
+    _, wrong = examined(row, of_other_types=True, one_of=one_of(4))
     assert not wrong, "\n".join(wrong)

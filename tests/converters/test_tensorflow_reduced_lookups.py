@@ -50,6 +50,7 @@ def why_not(function):
     return {attempt.rule: attempt.reason for attempt in said[0].declined}["reduced-lookup"]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("how", REDUCTIONS)
 @pytest.mark.parametrize("row", ROWS, ids=str)
 @pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64], ids=lambda t: t.name)

@@ -448,6 +448,7 @@ class TestPruning:
 class TestStacks:
     """A stack is one Concat and one Reshape where its sizes are known."""
 
+    @pytest.mark.pairwise
     @pytest.mark.parametrize("count", [1, 2, 5])
     @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
     @pytest.mark.parametrize("shape", [[None, 4], [3, 4], [4, None], [None, None]], ids=str)

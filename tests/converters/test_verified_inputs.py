@@ -127,14 +127,16 @@ def test_a_right_model_is_compared_and_equal(make):
 @pytest.mark.parametrize("dtype", ["uint64", "int64", "uint32", "uint8"])
 @pytest.mark.parametrize("operator", ["Greater", "Equal", "Add", "Mod"])
 def test_integers_near_the_ends_of_their_type(dtype, operator):
-    ends = [end for end in (1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1) if end <= np.iinfo(dtype).max]
-    for end in ends:
-        constant = np.array(end, dtype)
-        found = BOOL if operator in ("Greater", "Equal") else helper.np_dtype_to_tensor_dtype(constant.dtype)
-        given = {"x": (helper.np_dtype_to_tensor_dtype(constant.dtype), ["n"])}
-        made = model([helper.make_node(operator, ["x", "end"], ["y"])], given, {"y": (found, ["n"])}, end=constant)
-        (record,) = verify(made, made)
-        assert record.ok, (end, record)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    found = BOOL if operator in ("Greater", "Equal") else kind
+    powers = (1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+    ends = {f"end{end}": np.array(end, dtype) for end in powers if end <= np.iinfo(dtype).max}
+    nodes = [helper.make_node(operator, [f"x{end}", end], [f"y{end}"]) for end in ends]
+    given, results = ({f"{name}{end}": (of, ["n"]) for end in ends} for name, of in (("x", kind), ("y", found)))
+    made = model(nodes, given, results, **ends)
+    records = verify(made, made)
+    assert len(records) == len(ends)
+    assert [record for record in records if not record.ok] == []
 
 
 def test_rows_that_a_loop_cuts_out_are_of_row_splits():

@@ -14,7 +14,8 @@ from faults.roads import ROADS
 
 NEEDED = {"tensorflow": "tensorflow", "torch": "onnxscript", "openvino": "openvino", "onnx": "onnx"}
 
-#: How many models are drawn of each kind: conversions from TensorFlow and torch take a second and more.
+#: How many models are drawn of each kind, half as many by day: conversions from TensorFlow and torch take a second
+#: and more.
 COUNTS = {"tensorflow": 1, "torch": 1, "openvino": 4, "onnx": 4}
 
 
@@ -27,9 +28,9 @@ def _cases():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("road", "pattern"), _cases())
-def test_no_death_and_no_difference(road, pattern):
+def test_no_death_and_no_difference(road, pattern, one_of):
     pytest.importorskip(NEEDED[road])
-    report = examine(road, COUNTS[road], seed=0, patterns=[pattern])
+    report = examine(road, COUNTS[road] // one_of(2) or 1, seed=0, patterns=[pattern])
     assert report.found == []
     assert not report.refused
     assert report.runs

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from support.browser import chromium, served
 
 import onnx_sparse
 from onnx_sparse.cli.demo import load_recorded
 from onnx_sparse.cli.demo.baskets import make_feeds
 
-playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
 pytestmark = pytest.mark.slow
 
@@ -36,11 +33,6 @@ async ([model, feeds]) => {
   return session.outputNames.map((name) => [results[name].dims, Array.from(results[name].data, Number)]);
 }
 """
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args: Any) -> None:
-        """Nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -60,22 +52,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    with served(folder) as address:
+        yield address
 
 
 def test_the_plain_form_answers_in_a_browser(folder: Path, address: str) -> None:
     feeds = make_feeds()
     expected = onnx_sparse.InferenceSession(folder / "plain.onnx").run(None, feeds)
     given = [[name, str(value.dtype), list(value.shape), value.reshape(-1).tolist()] for name, value in feeds.items()]
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as browser:
         page = browser.new_page()
         page.goto(address)
         results = page.evaluate(RUN, [f"{address}/plain.onnx", given])
-        browser.close()
     for (dims, data), want in zip(results, expected, strict=True):
         assert dims == list(want.shape)
         np.testing.assert_allclose(np.reshape(data, dims), want.astype(float), rtol=1e-6)

@@ -16,17 +16,17 @@ if sys.platform == "win32":
 @pytest.mark.parametrize(
     ("road", "count", "needs"),
     [
-        ("onnx", 120, "onnx"),
-        ("inspect", 60, "onnx"),
-        ("check", 60, "onnx"),
-        ("tables", 30, "onnx"),
+        ("onnx", 40, "onnx"),
+        ("inspect", 20, "onnx"),
+        ("check", 20, "onnx"),
+        ("tables", 15, "onnx"),
         ("report", 20, "onnx"),
-        ("ascend", 200, "onnx"),
-        ("openvino", 80, "openvino"),
-        ("graph_def", 30, "tensorflow"),
-        ("saved_model", 10, "tensorflow"),
+        ("ascend", 60, "onnx"),
+        ("openvino", 30, "openvino"),
+        ("graph_def", 12, "tensorflow"),
+        ("saved_model", 6, "tensorflow"),
         ("keras", 20, "keras"),
-        ("rows", 300, "pyarrow"),
+        ("rows", 100, "pyarrow"),
     ],
 )
 def test_mutated_sources_are_converted_or_refused(road: str, count: int, needs: str) -> None:

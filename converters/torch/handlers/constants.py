@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
@@ -40,6 +41,33 @@ def full_like(node: Node, emit: TorchEmitter) -> Tensor:
     like = node.tensor("self")
     number = _number(node, "fill_value", node.optional_integer("dtype") or like.dtype, emit)
     return emit.op("Expand", number, emit.shape_of(like), shape=like.shape)
+
+
+@handles("aten.arange.default", "aten.arange.start", "aten.arange.start_step", to="Range")
+def arange(node: Node, emit: TorchEmitter) -> Tensor:
+    """Numbers from one to before another, floats in double precision, as torch counts them.
+
+    Of whole numbers from floats there are as many as of floats.
+    """
+    node.disregard("layout", "device", "pin_memory")
+    given = {"start": 0, "end": 0, "step": 1}
+    start, end, step = (node.number(name) if node.has(name) else number for name, number in given.items())
+    types = [number.dtype if isinstance(number, Tensor) else _OWN[type(number)] for number in (start, end, step)]
+    of_floats = TensorProto.FLOAT in types or TensorProto.DOUBLE in types
+    dtype = node.optional_integer("dtype") or (TensorProto.FLOAT if of_floats else TensorProto.INT64)
+    computed = TensorProto.DOUBLE if of_floats or dtype in FLOATS else TensorProto.INT64
+
+    def as_scalar(number: Tensor | float, dtype: int = computed) -> Tensor:
+        if isinstance(number, Tensor):
+            return emit.scalar(emit.cast(number, dtype))
+        return emit.constant(int(number) if dtype == TensorProto.INT64 else number, dtype)
+
+    made = emit.op("Range", as_scalar(start), as_scalar(end), as_scalar(step), shape=(None,))
+    if of_floats and dtype not in FLOATS:
+        whole = [as_scalar(number, TensorProto.INT64) for number in (start, step)]
+        places = emit.op("Range", emit.constant(0), emit.scalar(emit.count(made, 0)), emit.constant(1), shape=(None,))
+        made = emit.op("Add", whole[0], emit.op("Mul", places, whole[1]))
+    return emit.cast(made, dtype)
 
 
 def _number(node: Node, name: str, dtype: int, emit: TorchEmitter) -> Tensor:

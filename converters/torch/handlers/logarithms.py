@@ -1,4 +1,4 @@
-"""Logarithms of sums of exponentials, which overflow as torch's exporter writes them, where the result does not."""
+"""Logarithms and exponentials, which overflow or lose digits as torch's exporter writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.lowering.logarithms import log1p
+from onnx_sparse.converters.writing.lowering.logarithms import expm1, log1p
 from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
@@ -23,6 +23,44 @@ def log_sigmoid(node: Node, emit: TorchEmitter) -> Tensor:
     x = emit.wide(given)
     more = _softplus(emit.op("Neg", emit.op("Abs", x)), emit)
     return emit.cast(emit.op("Sub", emit.op("Min", x, emit.like(0, x)), more), given.dtype)
+
+
+@handles("aten.log2.default", to="Log, Div")
+def log_to_base_2(node: Node, emit: TorchEmitter) -> Tensor:
+    """The logarithm to the base 2."""
+    return _log_to(node, emit, 2)
+
+
+@handles("aten.log10.default", to="Log, Div")
+def log_to_base_10(node: Node, emit: TorchEmitter) -> Tensor:
+    """The logarithm to the base 10."""
+    return _log_to(node, emit, 10)
+
+
+def _log_to(node: Node, emit: TorchEmitter, base: int) -> Tensor:
+    """A quotient of logarithms, in double precision; of powers of the base it may round to just below a whole number.
+
+    log(1000) / log(10) is 2.9999999999999996, whose floor is 2.
+    """
+    given = node.tensor("self")
+    x = emit.cast(given, TensorProto.DOUBLE)
+    made = emit.op("Div", emit.op("Log", x), emit.like(math.log(base), x))
+    if given.dtype == TensorProto.DOUBLE:
+        whole = emit.op("Round", made)
+        made = emit.op("Where", emit.op("Equal", emit.op("Pow", emit.like(base, x), whole), x), whole, made)
+    return emit.cast(made, given.dtype)
+
+
+@handles("aten.log1p.default", to="Log")
+def log_of_one_more(node: Node, emit: TorchEmitter) -> Tensor:
+    """log(1 + x), with the digits of x that 1 + x loses."""
+    return log1p(emit, node.tensor("self"))
+
+
+@handles("aten.expm1.default", to="Exp")
+def exponential_less_one(node: Node, emit: TorchEmitter) -> Tensor:
+    """exp(x) - 1, with the digits of x that exp(x) loses."""
+    return expm1(emit, node.tensor("self"))
 
 
 @handles("aten.logaddexp.default", to="Softplus")

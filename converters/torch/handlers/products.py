@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from onnx import TensorProto
+
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.schemas.declaration import FLOATS
@@ -17,7 +20,12 @@ def add_matrices(node: Node, emit: TorchEmitter) -> Tensor:
     """beta * self + alpha * mat1 @ mat2; the factors may be sizes."""
     start, one, other = (node.tensor(name) for name in ("self", "mat1", "mat2"))
     beta, alpha = node.number("beta"), node.number("alpha")
-    if start.dtype in FLOATS and not isinstance(beta, Tensor) and not isinstance(alpha, Tensor):
+    may_round = start.dtype in FLOATS and start.dtype != TensorProto.DOUBLE
+    if (
+        not isinstance(beta, Tensor)
+        and not isinstance(alpha, Tensor)
+        and (may_round or (start.dtype == TensorProto.DOUBLE and _are_floats(alpha, beta)))
+    ):
         added = start if beta else None  # 0 times infinity is not added
         return emit.op("Gemm", one, other, added, alpha=float(alpha), beta=float(beta))
     return _added(node, emit, emit.op("MatMul", one, other))
@@ -57,6 +65,11 @@ def _added(node: Node, emit: TorchEmitter, product: Tensor) -> Tensor:
     if not isinstance(beta, Tensor) and beta == 0:  # 0 times infinity is not added
         return product
     return emit.op("Add", _times(emit, beta, start), product)
+
+
+def _are_floats(*numbers: float) -> bool:
+    """Whether float32 holds numbers exactly, as an attribute must."""
+    return all(float(np.float32(number)) == number for number in numbers)
 
 
 def _times(emit: TorchEmitter, factor: Tensor | float, x: Tensor) -> Tensor:

@@ -24,9 +24,11 @@ struct RowReduction {
   static constexpr bool is_half = is_half_float<T>;
   static constexpr bool is_sum = std::is_same_v<Join, Add>;
   static constexpr bool weighted = is_weighted;
-  // What most models reduce: sums, of floats also with weights, and the greatest and the least floats.
-  static constexpr bool is_usual =
-      std::is_same_v<T, float> ? !std::is_same_v<Join, Multiply> : is_sum && !is_weighted && !std::is_integral_v<T>;
+  // What most models reduce: sums of floating-point numbers, but of double only without weights, and the greatest and
+  // the least floats.
+  static constexpr bool is_usual = std::is_same_v<T, float>    ? !std::is_same_v<Join, Multiply>
+                                   : std::is_same_v<T, double> ? is_sum && !is_weighted
+                                                               : is_sum && is_half;
 
   static constexpr bool is_quantized = false;
 
@@ -55,7 +57,7 @@ struct QuantizedRowReduction {
   static constexpr bool weighted = true;
   static constexpr bool is_quantized = true;
   static constexpr bool is_plain = plain;
-  static constexpr bool is_usual = plain;
+  static constexpr bool is_usual = plain || Q::kBits == 8;
 
   using Compute = float;
   using Weight = float;
@@ -317,15 +319,15 @@ ONNX_SPARSE_INLINE void reduce_segments(const SegmentBatch& batch, const ReduceR
   }
 }
 
-// Whether to have fewer loops, and so be compiled in a fraction of the time: on a machine that few have, and for what
-// few models reduce. The results are the same, because columns are reduced independently.
+// Whether to have fewer loops, and so be compiled in a fraction of the time: for what few models reduce, and fewest on
+// a machine that few have. The results are the same, because columns are reduced independently.
 #if defined(ONNX_SPARSE_FEW_LOOPS)
-template <class R>
-constexpr bool has_few_loops = true;
+constexpr bool kFewestLoops = true;
 #else
-template <class R>
-constexpr bool has_few_loops = !R::is_usual;
+constexpr bool kFewestLoops = false;
 #endif
+template <class R>
+constexpr bool has_few_loops = kFewestLoops || !R::is_usual;
 
 // Sums of floating-point numbers, which most lookups are, take eight vectors at a time where they can: a fifth of the
 // time in cache. A compiler would take as long again for the others.
@@ -342,8 +344,36 @@ __attribute__((noinline)) void reduce_narrow(const SegmentBatch& batch) {
   });
 }
 
-// Reduces segments of rows of any width that is not less than a vector: four vectors, two or one at a time, the last of
-// which may overlap.
+// Reduces the columns from one on, of rows that are not narrower than a vector: two vectors at a time, or only one
+// where there are the fewest loops. The last may overlap.
+template <class R, size_t lanes>
+ONNX_SPARSE_INLINE void reduce_rest(const SegmentBatch& batch, int64_t begin, int64_t end, size_t column, size_t width,
+                                    typename R::Compute* row) {
+  if constexpr (kFewestLoops) {
+    for (; column < width; column += lanes) {
+      const size_t next = column + lanes;
+      reduce_columns<R, lanes, 1, false>(batch, begin, end, column, next < width ? next : width, row);
+    }
+  } else {
+    for (; width - column > lanes; column += 2 * lanes) {
+      const size_t next = column + 2 * lanes;
+      reduce_columns<R, lanes, 2, false>(batch, begin, end, column, next < width ? next : width, row);
+      if (next >= width) return;
+    }
+    if (column < width) reduce_columns<R, lanes, 1, false>(batch, begin, end, column, width, row);
+  }
+}
+
+// Reduces segments of rows of any width that is not less than a vector, and of few vectors.
+template <class R, size_t lanes>
+__attribute__((noinline)) void reduce_few(const SegmentBatch& batch) {
+  const size_t width = batch.width;
+  reduce_segments<R>(batch, [&](int64_t begin, int64_t end, typename R::Compute* row) __attribute__((always_inline)) {
+    reduce_rest<R, lanes>(batch, begin, end, 0, width, row);
+  });
+}
+
+// The same for rows of any number of vectors: four at a time, and the rest.
 template <class R, size_t lanes>
 __attribute__((noinline)) void reduce_any(const SegmentBatch& batch) {
   const size_t width = batch.width;
@@ -352,12 +382,7 @@ __attribute__((noinline)) void reduce_any(const SegmentBatch& batch) {
     for (; width - column >= 4 * lanes; column += 4 * lanes) {
       reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
     }
-    for (; width - column > lanes; column += 2 * lanes) {
-      const size_t two = column + 2 * lanes;
-      reduce_columns<R, lanes, 2, false>(batch, begin, end, column, two < width ? two : width, row);
-      if (two >= width) return;
-    }
-    if (column < width) reduce_columns<R, lanes, 1, false>(batch, begin, end, column, width, row);
+    reduce_rest<R, lanes>(batch, begin, end, column, width, row);
   });
 }
 
@@ -371,26 +396,27 @@ __attribute__((noinline)) void reduce_wide(const SegmentBatch& batch) {
       for (; width - column >= 8 * lanes; column += 8 * lanes) {
         reduce_columns<R, lanes, 8, true>(batch, begin, end, column, width, row);
       }
-      if (column == width) return;
     }
-    for (; width - column > 4 * lanes; column += 4 * lanes) {
+    for (; width - column > 3 * lanes; column += 4 * lanes) {
+      if (width - column < 4 * lanes) column = width - 4 * lanes;  // some again: a loop that overlaps would be one more
       reduce_columns<R, lanes, 4, true>(batch, begin, end, column, width, row);
     }
     switch ((width - column + lanes - 1) / lanes) {
-      case 4:
-        return reduce_columns<R, lanes, 4, false>(batch, begin, end, column, width, row);
       case 3:
         return reduce_columns<R, lanes, 3, false>(batch, begin, end, column, width, row);
       case 2:
         return reduce_columns<R, lanes, 2, false>(batch, begin, end, column, width, row);
-      default:
+      case 1:
         return reduce_columns<R, lanes, 1, false>(batch, begin, end, column, width, row);
+      default:
+        return;
     }
   });
 }
 
 // Reduces segments in vectors of `lanes` where the rows are not narrower. What follows from the width is decided here,
-// once for all of them: of short segments with narrow rows, that would take longer than the rows.
+// once for all of them: of short segments with narrow rows, that would take longer than the rows. There are no loops
+// for rows that are summed as narrow ones.
 template <class R, size_t lanes>
 ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
   const size_t width = batch.width;
@@ -406,11 +432,10 @@ ONNX_SPARSE_INLINE void reduce_in_vectors(const SegmentBatch& batch) {
     if (width > 3 * lanes) return reduce_narrow<R, lanes, 4, false>(batch);
     if (width > 2 * lanes) return reduce_narrow<R, lanes, 3, false>(batch);
   }
-  if (width > lanes) {
-    reduce_narrow<R, lanes, 2, false>(batch);
-  } else {
-    reduce_narrow<R, lanes, 1, true>(batch);
+  if constexpr (lanes > 2 || (lanes == 2 && !is_narrow<R>(3))) {
+    if (width > lanes) return reduce_narrow<R, lanes, 2, false>(batch);
   }
+  if constexpr (!is_narrow<R>(lanes)) reduce_narrow<R, lanes, 1, true>(batch);
 }
 
 // Sums segments of narrow rows.
@@ -456,8 +481,17 @@ void reduce_batch(const SegmentBatch& batch) {
   constexpr size_t lanes = kVectorBytes / sizeof(typename R::Compute);
   if constexpr (has_few_loops<R>) {
     if (batch.width >= lanes) return reduce_any<R, lanes>(batch);
-    if (batch.width >= lanes / 2) return reduce_narrow<R, lanes / 2, 2, false>(batch);
-    reduce_any<R, 1>(batch);
+    if constexpr (!kFewestLoops) {
+      if (batch.width >= lanes / 2) return reduce_narrow<R, lanes / 2, 2, false>(batch);
+    }
+    if constexpr (kFewestLoops || sizeof(typename R::Compute) < 4) {
+      reduce_any<R, 1>(batch);
+    } else {
+      if constexpr (lanes == 16) {
+        if (batch.width >= 4) return reduce_few<R, 4>(batch);
+      }
+      reduce_few<R, 1>(batch);
+    }
   } else {
     reduce_in_vectors<R, lanes>(batch);
   }

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -173,12 +174,20 @@ class KeyIndex {
   const char* slots_;
 };
 
-// Builds indexes. `run(size, bytes, work)` calls work(first, end) for consecutive parts of `size` items.
-template <class Keys, class Run>
+// Calls work(first, end) for consecutive parts of `size` items; `bytes` is what the work on all of them moves.
+using Parallel =
+    std::function<void(int64_t size, int64_t bytes, const std::function<void(int64_t first, int64_t end)>& work)>;
+
+// Builds indexes.
+template <class Keys>
 class KeyIndexBuilder {
  public:
-  KeyIndexBuilder(const Keys& keys, int64_t count, KeyKind kind, const Run& run)
-      : keys_(keys), places_(count), kind_(kind), run_(run), ends_(new std::atomic<uint64_t>[places_.homes()]()) {
+  KeyIndexBuilder(const Keys& keys, int64_t count, KeyKind kind, const Parallel& parallel)
+      : keys_(keys),
+        places_(count),
+        kind_(kind),
+        parallel_(parallel),
+        ends_(new std::atomic<uint64_t>[places_.homes()]()) {
     count_keys();
     place_homes();
   }
@@ -216,8 +225,8 @@ class KeyIndexBuilder {
  private:
   template <class Work>
   void over(uint64_t size, uint64_t bytes_each, const Work& work) {
-    run_(static_cast<int64_t>(size), static_cast<int64_t>(size * bytes_each),
-         [&](int64_t first, int64_t end) { work(static_cast<uint64_t>(first), static_cast<uint64_t>(end)); });
+    parallel_(static_cast<int64_t>(size), static_cast<int64_t>(size * bytes_each),
+              [&](int64_t first, int64_t end) { work(static_cast<uint64_t>(first), static_cast<uint64_t>(end)); });
   }
 
   // Calls work(position, hash) while the memory of the homes that come next is on its way.
@@ -289,7 +298,7 @@ class KeyIndexBuilder {
   const Keys& keys_;
   KeyPlaces places_;
   KeyKind kind_;
-  const Run& run_;
+  const Parallel& parallel_;
   std::unique_ptr<std::atomic<uint64_t>[]> ends_;  // of the keys of each home
   std::atomic<uint64_t> keys_checksum_{0};
   uint64_t longest_ = 1;

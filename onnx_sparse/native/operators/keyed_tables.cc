@@ -115,13 +115,14 @@ void with_keys(const Tensor* inputs, bool text, const Use& use) {
 }
 
 // Builds the index of keys in memory that `allocate(bytes)` gives. Throws an InvalidArgument if one is there twice.
-template <class Keys, class Run, class Allocate>
-void build(const Keys& keys, int64_t count, KeyKind kind, const Run& run, const Allocate& allocate) {
+template <class Keys>
+void build(const Keys& keys, int64_t count, KeyKind kind, const Parallel& parallel,
+           const std::function<char*(uint64_t)>& allocate) {
   if (count > kMostKeys) {
     throw InvalidArgument{"there are " + std::to_string(count) + " keys; an index has at most " +
                           std::to_string(kMostKeys)};
   }
-  KeyIndexBuilder<Keys, Run> builder(keys, count, kind, run);
+  KeyIndexBuilder<Keys> builder(keys, count, kind, parallel);
   FirstRefused again;
   builder.write(allocate(builder.bytes()), again);
   if (!again.any()) return;
@@ -130,18 +131,21 @@ void build(const Keys& keys, int64_t count, KeyKind kind, const Run& run, const 
   throw InvalidArgument{keys.message(static_cast<int64_t>(again.message()), first)};
 }
 
-template <class Run>
-BuiltIndex build_for_search(const Tensor* inputs, bool text, const Run& run) {
+BuiltIndex build_for_search(const Tensor* inputs, bool text, const Parallel& parallel) {
   BuiltIndex index;
   if (text) require_row_splits("key_offsets", inputs[1], inputs[0].size());
   with_keys(inputs, text, [&](const auto& keys, int64_t count, KeyKind kind) {
-    build(keys, count, kind, run, [&](uint64_t bytes) {
+    build(keys, count, kind, parallel, [&](uint64_t bytes) {
       index.bytes = bytes;
       index.data = uninitialized<char>(static_cast<int64_t>(bytes));
       return index.data.get();
     });
   });
   return index;
+}
+
+Parallel on_threads_of(const Call& call) {
+  return [&call](int64_t size, int64_t bytes, const auto& work) { call.for_parts(size, bytes, work); };
 }
 
 template <class Keys, class Queries>
@@ -163,8 +167,7 @@ void find(const Call& call, bool text) {
   const auto* built = static_cast<const BuiltIndex*>(call.prepared());
   std::optional<BuiltIndex> of_this_run;
   if (!given && built == nullptr) {
-    of_this_run = build_for_search(
-        inputs, text, [&](int64_t size, int64_t bytes, const auto& work) { call.for_parts(size, bytes, work); });
+    of_this_run = build_for_search(inputs, text, on_threads_of(call));
     built = &*of_this_run;
   }
   with_keys(inputs, text, [&](const auto& keys, int64_t count, KeyKind kind) {
@@ -188,9 +191,9 @@ void find(const Call& call, bool text) {
 void index_keys(const Call& call, bool text) {
   const Tensor inputs[] = {call.input(0), call.input(1)};
   if (text) require_row_splits("key_offsets", inputs[1], inputs[0].size());
-  const auto run = [&](int64_t size, int64_t bytes, const auto& work) { call.for_parts(size, bytes, work); };
+  const Parallel parallel = on_threads_of(call);
   with_keys(inputs, text, [&](const auto& keys, int64_t count, KeyKind kind) {
-    build(keys, count, kind, run, [&](uint64_t bytes) {
+    build(keys, count, kind, parallel, [&](uint64_t bytes) {
       const Cause cause(text ? "key_offsets" : "keys", inputs[text ? 1 : 0]);
       return static_cast<char*>(call.allocate(0, {static_cast<int64_t>(bytes)}, 1, cause));
     });

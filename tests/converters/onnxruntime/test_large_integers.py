@@ -69,6 +69,7 @@ def test_what_is_computed_of_int32(body):
     compare(body, tf.int32)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "uint32", "int16"])
 @pytest.mark.parametrize("op_type", ["Max", "Min", "Sum", "Mean"])
 @pytest.mark.parametrize("axes", [[0], [0, 1], [-1], []], ids=str)

@@ -20,6 +20,7 @@ RNG = np.random.default_rng(0)
 KERNEL = (3, 2)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
     ("strides", "dilations", "begins", "ends"),

@@ -75,6 +75,7 @@ def test_a_grid_without_boxes(core: Any, tmp_path: Path) -> None:
     assert check_all(builds, inputs, core, tmp_path / "model.xml", dynamic=True) == {}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])

@@ -170,6 +170,7 @@ def test_boxes_behind_the_last(mode: str, core: Any, tmp_path: Path) -> None:
     assert check_all({mode: POOLINGS[mode]}, [images, boxes], core, tmp_path / "model.xml") == {}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("part", [1, 2, 3])
 @pytest.mark.parametrize("classes", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 3])

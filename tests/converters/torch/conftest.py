@@ -56,6 +56,7 @@ def agree() -> Callable[..., Any]:
         *,
         tables: Mapping[str, Any] | None = None,
         dynamic: Sequence[Mapping[int, Any]] | None = None,
+        tolerances: Mapping[str, float] = TOLERANCES,
         **options: Any,
     ) -> Any:
         module = Module(calls, tables or {}).eval()
@@ -69,7 +70,7 @@ def agree() -> Callable[..., Any]:
             results = session.run(None, dict(zip(names, map(to_numpy, batch), strict=True)))
             for name, want, got in zip(calls, module(*batch), results, strict=True):
                 wanted = to_numpy(want)
-                if found := difference(wanted, got, TOLERANCES.get(wanted.dtype.name, 1e-5)):
+                if found := difference(wanted, got, tolerances.get(wanted.dtype.name, 1e-5)):
                     wrong.append(f"{name} on batch {place}: {found}")
         assert not wrong, "\n".join(wrong)
         return model

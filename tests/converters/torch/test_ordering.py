@@ -34,6 +34,7 @@ def assert_agrees(call: Any, *batches: Any, **options: Any) -> None:
             torch.testing.assert_close(torch.from_numpy(answer), want, equal_nan=True)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dim", [0, -1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.uint8])

@@ -85,8 +85,12 @@ def sparse_reduce_to_sparse(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 
 @handles("SparseSoftmax", to="UnsortedSegmentSum", dtypes=("float16", "bfloat16", "float", "double"))
 def sparse_softmax(node: Node, emit: Emitter) -> Tensor:
-    """The softmax of each row over its entries."""
-    indices, shape, values = node["sp_indices"], node["sp_shape"], node["sp_values"]
+    """The softmax of each row over its entries.
+
+    The model refuses entries in another order: TensorFlow returns the results in row-major order.
+    """
+    shape, values = node["sp_shape"], node["sp_values"]
+    indices = valid_indices(node["sp_indices"], shape, emit, "row_major")
     group = _groups(indices, shape, list(range(sparse_rank(indices, shape) - 1)), emit)
     (largest,) = emit.domain_op("UnsortedSegmentMax", group(values))
     ids = group(values)["segment_ids"]
@@ -168,14 +172,13 @@ def sparse_tensor_dense_add(node: Node, emit: Emitter) -> Tensor:
 @handles("SparseAdd", to="UnsortedSegmentSum", differs="entries that are NaN are kept")
 def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
-    indices, sums, counts = _combined("Sum", node, [node["a_indices"], node["b_indices"]], emit)
+    indices, sums, counts = _combined("Sum", node, emit)
     limit = emit.cast(node["thresh"], sums.dtype)
     if limit.value is None or limit.value > 0:
         near = emit.op("Less", emit.op("Abs", sums), limit)
         of_two = emit.op("Greater", counts, emit.constant(1))
         kept = emit.op("Not", emit.op("And", near, of_two))
         indices, sums = emit.op("Compress", indices, kept, axis=0), emit.op("Compress", sums, kept, axis=0)
-    node.disregard("b_shape")  # which must be the same
     return indices, sums, node["a_shape"]
 
 
@@ -184,8 +187,7 @@ def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The larger or smaller of two entries with equal coordinates; a lone entry is compared with 0."""
     kind = node.op_type.removeprefix("SparseSparse")[:3]
-    valid = [valid_indices(node[f"{x}_indices"], node[f"{x}_shape"], emit) for x in "ab"]
-    indices, extremes, counts = _combined(kind, node, valid, emit)
+    indices, extremes, counts = _combined(kind, node, emit)
     alone = emit.op("Less", counts, emit.constant(2))
     zero = emit.like(0, extremes)
     # ONNX Runtime's Max and Min lack some integers.
@@ -193,13 +195,17 @@ def sparse_extreme(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     return indices, emit.op("Where", emit.op("And", alone, passed), zero, extremes)
 
 
-def _combined(kind: str, node: Node, coordinates: list[Tensor], emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
-    """Distinct coordinates in row-major order, the reduced value at each, and how many entries it has."""
+def _combined(kind: str, node: Node, emit: Emitter) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct coordinates in row-major order, the reduced value at each, and how many entries it has.
+
+    The model refuses entries in another order, or twice: TensorFlow merges the two as if they were sorted.
+    """
     shape = node["a_shape"]
     rank = sparse_rank(node["a_indices"], shape)
     if not rank:
         raise Unsupported("sparse tensors without dimensions")
-    indices = emit.op("Concat", *coordinates, axis=0)
+    valid = [valid_indices(node[f"{x}_indices"], node[f"{x}_shape"], emit, "row_major") for x in "ab"]
+    indices = emit.op("Concat", *valid, axis=0)
     values = emit.op("Concat", node["a_values"], node["b_values"], axis=0)
     place = positions(indices, shape, rank, emit)
     found = emit.node("Unique", [place], [TensorProto.INT64] * 4, sorted=1)

@@ -11,7 +11,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.tensorflow.handlers.texts.joining import concatenated
-from onnx_sparse.converters.writing.coordinates import column, one_for_each
+from onnx_sparse.converters.writing.coordinates import column, one_for_each, valid_indices
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import Partition, of_rowids, of_splits, splits_of
 
@@ -107,7 +107,7 @@ def _sparse_cross(node: Node, crossed: _Crossed, emit: Emitter) -> tuple[Tensor,
         place, longest = emit.op("Mul", row, emit.constant(0)), emit.op("Min", rows, emit.constant(1))
     else:
         rows = emit.op("Slice", shapes[0], emit.constant([0]), emit.constant([1])) if count else emit.size(dense[0], 0)
-        partitions = [of_rowids(column(where, 0, emit), rows, emit) for where in indices]
+        partitions = [_rows_of_entries(where, rows, emit) for where in indices]
         partitions += [_each_row(features, rows, emit) for features in dense]
         values = [one_for_each(each, where, emit) for each, where in zip(values, indices, strict=True)]
         columns = [*values, *(_flat(features, emit) for features in dense)]
@@ -135,7 +135,7 @@ def ragged_cross(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     columns = {
         "R": [(of_splits(each, emit, emit.size(v, 0)), v) for each, v in zip(splits, ragged_values, strict=True)],
         "S": [
-            (of_rowids(column(where, 0, emit), rows, emit), one_for_each(v, where, emit))
+            (_rows_of_entries(where, rows, emit), one_for_each(v, where, emit))
             for where, v in zip(indices, sparse_values, strict=True)
         ],
         "D": [(_each_row(features, rows, emit), _flat(features, emit)) for features in dense],
@@ -206,6 +206,18 @@ def _flat(features: Tensor, emit: Emitter) -> Tensor:
 
 def _numbers(rows: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Range", emit.constant(0), emit.op("Squeeze", rows), emit.constant(1))
+
+
+def _rows_of_entries(indices: Tensor, rows: Tensor, emit: Emitter) -> Partition:
+    """The row of each entry of a sparse tensor, of which TensorFlow takes those of a row from one position on.
+
+    The model refuses rows in another order, which would get the entries of others.
+    """
+    count = emit.size(indices, 0)
+    places = emit.op("Unsqueeze", _numbers(count, emit), emit.constant([1]))
+    entries = emit.op("Concat", emit.op("Slice", indices, *map(emit.constant, ([0], [1], [1]))), places, axis=1)
+    valid = valid_indices(entries, emit.op("Concat", rows, count, axis=0), emit, "row_major")
+    return of_rowids(column(valid, 0, emit), rows, emit)
 
 
 def _each_row(features: Tensor, rows: Tensor, emit: Emitter) -> Partition:

@@ -1,0 +1,41 @@
+"""The site's main pages in headless Chromium: on a screen and on a telephone, in light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.browser import axe_violations, chromium, served
+from support.site import build_site
+
+pytest.importorskip("playwright.sync_api")
+
+pytestmark = pytest.mark.slow
+
+#: A page of each kind.
+PAGES = [
+    *("", "install/", "cookbook/", "guides/tensorflow/", "operators/", "operators/SegmentMax/", "coverage/torch/"),
+    *("api/", "json/", "measurements/", "native/", "scaling/", "design/"),
+]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = build_site(tmp_path_factory.mktemp("site"))
+    with served(folder) as address:
+        yield address
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_it(address: str, scheme: str, width: int) -> None:
+    with chromium() as browser:
+        page: Any = browser.new_page(
+            color_scheme=scheme, viewport={"width": width, "height": 800}, bypass_csp=True, reduced_motion="reduce"
+        )
+        for name in PAGES:
+            page.goto(f"{address}/{name}", wait_until="networkidle")
+            assert axe_violations(page) == [], name
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
