@@ -15,7 +15,7 @@ from onnx_sparse.schemas.declaration import FLOATS
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
 
-_MEMORY = "In memory for all pairs of windows and places along a dimension, where sizes are no multiples."
+_MEMORY = "In memory for all pairs of windows and places along a dimension, where sizes are not multiples."
 
 
 @handles("aten._adaptive_avg_pool2d.default", to="AveragePool or ReduceSum", notes=_MEMORY)
