@@ -314,7 +314,7 @@ def positive(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        raise ValueError(f"{text!r} is not a whole number") from None
     if number < 1:
         raise ValueError(f"{text} is not positive")
     return number

@@ -162,8 +162,8 @@ of `like`. `output` has its shape and its values.
   type. If a list has fewer values than elements, its last value is repeated; an empty list means zeros or empty
   strings. Values after the last element do not count. Numbers in lists of wider integers are cut to their type.
 - Strings are not in `tensor_content`. Booleans there are 0 and 1.
-- A tensor of unknown rank is one without dimensions. A dimension below 0, and a message that is no TensorProto, is an
-  error.
+- A tensor of unknown rank is one without dimensions. A dimension below 0 is an error, and so is a message that
+  is not a TensorProto.
 """.strip()
     + _BYTES,
     source="tf.raw_ops.ParseTensor",

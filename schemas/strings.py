@@ -32,8 +32,8 @@ The pieces of `input[i]` are number `row_splits[i]` to `row_splits[i+1] - 1` of 
 - With `max_splits` = m > 0 the rest is not looked at after m separators, and is one more piece, even where it is
   empty. If whitespace separates, this rest begins after the whitespace, and is a piece if there are m pieces before
   it.
-- With `max_splits` = 0 the only piece is the whole string, unless bytes are split and it is empty. A negative number is
-  no limit.
+- With `max_splits` = 0 the only piece is the whole string, unless bytes are split and it is empty. A negative number
+  sets no limit.
 """.strip()
     + _BYTES,
     source="tf.raw_ops.StringSplitV2, whose coordinates follow from the row splits",
@@ -382,7 +382,7 @@ UNICODE_ENCODE = Op(
 `output[r]` has the characters `input_values[input_splits[r]]` to `input_values[input_splits[r+1] - 1]`.
 
 - For a number that no character has (negative, above 10FFFF, a surrogate) there is `replacement_char`
-  (`errors` = `replace`) or nothing (`ignore`). If `replacement_char` itself is no character, U+FFFD replaces it.
+  (`errors` = `replace`) or nothing (`ignore`). If `replacement_char` itself is not a character, U+FFFD replaces it.
 - `input_splits` has at least one element. It must begin with 0, not decrease, and end with the number of values.
 """.strip()
     + _BYTES,

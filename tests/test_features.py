@@ -251,7 +251,7 @@ def test_a_feature_that_is_missing():
     ("mapping", "reason"),
     [
         ({"items": {"indices": "items_i"}}, "feature 'items': no kind has the roles indices"),
-        ({"items": {"values": "nothing"}}, "feature 'items': its values 'nothing' is no input of the model"),
+        ({"items": {"values": "nothing"}}, "feature 'items': its values 'nothing' is not an input of the model"),
         ({"a": {"values": "age"}, "b": {"values": "age"}}, "input 'age' is in two features, 'a' and 'b'"),
         (
             {"items": MAPPING["items"] | {"dense_shape": MAPPING["items"]["indices"]}},

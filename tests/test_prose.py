@@ -42,6 +42,8 @@ PHRASES = {
     r"\bhanded over\b|\bgiven as\b": '"passed as"',
     r"(\]\([^)]*\)|\b(page|guide|section|README|changelog)s?) (tell|say|show)s?\b": '"see", "lists", "describes"',
     r"\b(were|was|been) tried\b|\bno longer (?!than)\b|\bany more\b|\bused to\b": "the current fact",
+    # As the native library writes it: "is no index of keys", "are no part of the 9 bytes".
+    r"(?<!\b[Tt]here )\b(is|are|was|were|be) no (?!(index|part) of|(\w+er|less|more)\b)[\w']": '"is not a"',
     r"\bfor the time being\b|\bas yet\b": "nothing",
 }
 EVERY_PHRASE = re.compile("|".join(f"(?P<p{number}>{phrase})" for number, phrase in enumerate(PHRASES)))

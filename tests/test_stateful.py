@@ -86,7 +86,7 @@ def test_models_of_other_exporters_name_their_states() -> None:
     session = InferenceSession(model)
     with pytest.raises(ValueError, match="records no states"):
         StatefulSession(session)
-    with pytest.raises(ValueError, match="'key' is no input of the model; it has x, past_key"):
+    with pytest.raises(ValueError, match="'key' is not an input of the model; it has x, past_key"):
         StatefulSession(session, {"key": "present_key"})
     stateful = StatefulSession(session, {"past_key": "present_key"})
     for _ in range(3):

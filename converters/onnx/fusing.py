@@ -156,7 +156,7 @@ def _report_lost_rows(said: Rewriting, repairs: Repairs) -> None:
     met = [attempt for attempt in said.attempts if attempt.rule == LostRows.name]
     missing = repairs.of_nodes.keys() - {attempt.node for attempt in met if attempt.fired}
     if missing:
-        raise ValueError(f"{sorted(missing)[0]} is no scatter that loses rows, or cannot be repaired")
+        raise ValueError(f"{sorted(missing)[0]} is not a scatter that loses rows, or cannot be repaired")
     for attempt in met:
         if not attempt.fired:
             warnings.warn(f"node {attempt.node}: {attempt.reason}", stacklevel=3)

@@ -19,7 +19,7 @@ _AXIS_INPUT = 20
 
 
 class TransformOfAnyLength(Guard):
-    """DFT and STFT lose digits where the length is no power of 2: 4 of 7 with 400, 6 with 16,000.
+    """DFT and STFT lose digits where the length is not a power of 2: 4 of 7 with 400, 6 with 16,000.
 
     They compute in double, which takes about as long.
     """

@@ -107,7 +107,7 @@ def road_of(source: Any) -> AnyRoad:
         for road in roads().values():
             if road.takes(kind):
                 return road
-    raise UnknownSourceError(f"an object of type {type(source).__name__} is no model that can be converted")
+    raise UnknownSourceError(f"cannot convert an object of type {type(source).__name__}")
 
 
 def _road_of_path(path: Path) -> AnyRoad:

@@ -77,7 +77,7 @@ class GraphSource(Source):
                     saver.restore(session, self._checkpoint)
                 session.run(filling)
         except (ValueError, OSError, tf.errors.OpError) as error:
-            raise ConversionError(f"{self.name} is no graph that TensorFlow runs: {first_line(error)}") from error
+            raise ConversionError(f"{self.name} is not a graph that TensorFlow runs: {first_line(error)}") from error
         return session
 
 

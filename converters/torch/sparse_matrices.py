@@ -42,7 +42,7 @@ class SparseMatrix:
             NotImplementedError: It is no matrix of numbers.
         """
         if matrix.dim() != 2 or (matrix.layout == torch.sparse_coo and matrix.dense_dim()):
-            raise NotImplementedError(f"a sparse tensor of shape {list(matrix.shape)} that is no matrix of numbers")
+            raise NotImplementedError(f"a sparse tensor of shape {list(matrix.shape)} that is not a matrix of numbers")
         whole = matrix.detach()
         coo = whole if matrix.layout == torch.sparse_coo else whole.to_sparse_coo()
         rows, columns = coo._indices()

@@ -98,7 +98,7 @@ def _made(
     if size is None:
         raise NotImplementedError("a sparse matrix whose size is not given: it depends on the largest index")
     if len(size) != 2 or elements.dim() != 1:
-        raise NotImplementedError(f"a sparse tensor of shape {list(size)} that is no matrix of numbers")
+        raise NotImplementedError(f"a sparse tensor of shape {list(size)} that is not a matrix of numbers")
     return SparseMatrix(rows, columns, elements, torch.Size(size), compressed, coalesced)
 
 

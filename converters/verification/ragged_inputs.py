@@ -90,7 +90,7 @@ class RaggedInputs:
                 ends = splits[[0, -1]].tolist() if splits.size else []
                 if (lengths < 0).any() or (values is not None and ends != [0, len(values)]):
                     raise ConversionError(
-                        f"input {feature.inputs['row_splits']}: {splits.tolist()} are no row splits of "
+                        f"input {feature.inputs['row_splits']}: {splits.tolist()} are not row splits of "
                         f"{'?' if values is None else len(values)} values: they begin with 0, do not decrease, and end "
                         "with the number of values"
                     )

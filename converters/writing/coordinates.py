@@ -52,7 +52,7 @@ def one_for_each(values: Tensor, indices: Tensor, emit: Emitter) -> Tensor:
     For operators that would not notice: Compress and Gather take what there is, and a single value is broadcast.
     """
     if values.shape is not None and len(values.shape) != 1:
-        raise Unsupported(f"its values {values} are no vector")
+        raise Unsupported(f"its values {values} are not a vector")
     sizes = [(tensor.shape or (None,))[0] for tensor in (values, indices)]
     if sizes[0] is not None and sizes[0] == sizes[1]:
         return values

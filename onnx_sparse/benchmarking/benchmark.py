@@ -118,7 +118,7 @@ def benchmark(
         progress: Called with what is being done.
 
     Raises:
-        ValueError: A number is not positive, or `rows` are no rows of the model.
+        ValueError: A number is not positive, or the model does not take `rows`.
         ConversionError: The model or its source does not load, or refuses the rows.
     """
     from onnx_sparse.sessions.runtime import available_backends

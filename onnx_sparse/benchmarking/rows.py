@@ -108,7 +108,7 @@ def given_batches(known: Features, feeds: Mapping[str, Array], sizes: Sequence[i
         return {count or 1: dict(feeds)}
     if not count:
         have = ", ".join(f"{name!r} has {rows}" for name, rows in counts.items()) or "there are none"
-        raise ValueError(f"the given inputs are no rows to make batches of: {have}; omit the batch sizes to run them")
+        raise ValueError(f"the given inputs cannot be repeated as rows: {have}; omit the batch sizes to run them")
     found = {}
     for size in sizes:
         whole, _ = join([feeds] * -(-size // count), known)

@@ -56,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         output.write_line(f"form {form}: {FORMS[form]}")
         if NOT_FOR[form]:
             output.write_line()
-            output.table(["it is not for", "why, and what to do"], [list(row) for row in NOT_FOR[form].items()])
+            output.table(
+                ["tool that cannot use it", "why, and what to do"], [list(row) for row in NOT_FOR[form].items()]
+            )
             output.write_line()
         output.write_line(f"{printable(arguments.model)}: {_verdict(errors, len(findings) - errors)}")
     return FAILED if errors else output.DONE

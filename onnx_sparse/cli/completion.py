@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"completion needs shtab: {install_command('completion')}") from None
     whole: argparse.ArgumentParser = arguments.whole_parser
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
-        raise CommandError(f"shtab {shtab.__version__} knows no {arguments.shell}: pip install -U shtab")
+        raise CommandError(f"shtab {shtab.__version__} does not support {arguments.shell}: pip install -U shtab")
     _complete_files(whole, shtab.FILE)
     script = shtab.complete(whole, arguments.shell)
     if arguments.json:

@@ -25,7 +25,7 @@ from onnx_sparse.files.new_file import check_writable
 if TYPE_CHECKING:
     from onnx_sparse.converters.ascend.atb.comparison import Comparison
     from onnx_sparse.converters.ascend.atb.operation import OperationRunner
-    from onnx_sparse.converters.ascend.atb.replay import Outcome, Replay
+    from onnx_sparse.converters.ascend.atb.replay_outcomes import Outcome, Replay
     from onnx_sparse.converters.ascend.atb.runs import Run
     from onnx_sparse.converters.ascend.atb.two_dumps import Pair
 

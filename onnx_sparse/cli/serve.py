@@ -148,7 +148,7 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
     for option, low in least.items():
         value = getattr(arguments, option)
         if value is not None and not low <= value < 2**31:
-            raise UsageError(f"--{option.replace('_', '-')} {value}: it is from {low} on")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: at least {low} expected")
     if arguments.max_request_size >= 2048:  # the lengths of gRPC's messages have 31 bits
         raise UsageError(f"--max-request-size {arguments.max_request_size}: it is at most 2047 MiB")
     for option in ("port", "grpc_port"):
@@ -156,7 +156,7 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--{option.replace('_', '-')} {value}: a port is from 0 to 65535")
     for option in ("drain", "reload_interval", "run_timeout"):
         if not 0 <= (value := getattr(arguments, option)) < 2**31:
-            raise UsageError(f"--{option.replace('_', '-')} {value}: it is from 0 on")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: at least 0 expected")
 
 
 def named_models(given: Sequence[str]) -> dict[str, Path]:

@@ -86,7 +86,7 @@ def _asked(action: str, operands: Sequence[str]) -> dict[str, Any]:
     form = _ACTIONS[action]
     if not form:
         if operands:
-            raise UsageError(f"{action} takes no {operands[0]}: it writes all tables that were updated")
+            raise UsageError(f"{action} does not take {operands[0]}: it writes all tables that were updated")
         return {action: True}
     if len(operands) == 2 and "=" not in operands[0]:  # TABLE FILE
         operands = ["=".join(operands)]

@@ -112,7 +112,7 @@ def benchmark(settings: BenchmarkSettings) -> Benchmark:
     three values in each row of a sparse or ragged feature.
 
     Raises:
-        ValueError: A number is not positive, or `rows` are no rows of the model.
+        ValueError: A number is not positive, or the model does not take `rows`.
         ConversionError: The model or its source does not load, or refuses the rows.
     """
     with raised(BenchmarkSettings):

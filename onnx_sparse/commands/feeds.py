@@ -208,9 +208,9 @@ def _read_json(path: Path) -> Iterator[tuple[str, _Given]]:
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"{path} is no JSON file: {error}") from error
+        raise CommandError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(given, dict):
-        raise CommandError(f"{path} holds no JSON object with the inputs by name")
+        raise CommandError(f"{path} is not a JSON object with the inputs by name")
     for name, value in given.items():
         yield name, _Json(value)
 

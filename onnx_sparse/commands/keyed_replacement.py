@@ -249,7 +249,7 @@ def _find_ids(model: ModelProto, live: LiveTable, keys: Keys, shift: int) -> dic
                 continue
             row, label = integer_of(ids, constants), f"{what} of {node_label(lookup.node)}"
             if row is None:
-                raise CommandError(f"{label} is computed, and may be no key")
+                raise CommandError(f"{label} is computed, and may not be a key")
             if row >= 0:  # else there is none
                 position = np.full_like(array_of(constants[ids]), _position(keys, row, label) + shift)
                 lookup.node.input[place] = constant(what, position)

@@ -13,7 +13,7 @@ from onnx_sparse.html import html_table, text
 from onnx_sparse.reports.page import document
 
 if TYPE_CHECKING:
-    from onnx_sparse.converters.ascend.atb.replay import Outcome, Replay
+    from onnx_sparse.converters.ascend.atb.replay_outcomes import Outcome, Replay
 
 _CLASSES = {"DIFFERS": "bad", "FAILED": "bad", "ok": "good", "equal": "good"}
 #: As many tensors are listed, and as many layers drawn: a page stays small and opens at once.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from onnx_sparse.files.new_file import new_file
 
 if TYPE_CHECKING:
-    from onnx_sparse.converters.ascend.atb.replay import Outcome
+    from onnx_sparse.converters.ascend.atb.replay_outcomes import Outcome
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 64, 16, 40, 170
 _STEP = 22

@@ -13,7 +13,7 @@ from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import new_file
 
 if TYPE_CHECKING:
-    from onnx_sparse.converters.ascend.atb.replay import Replay
+    from onnx_sparse.converters.ascend.atb.replay_outcomes import Replay
 
 Row = Mapping[str, Any]
 SUFFIXES = (".csv", ".json", ".xlsx")

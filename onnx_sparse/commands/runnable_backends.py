@@ -116,7 +116,7 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     native = [] if native_library() else ["this installation has no native library"]
     called = []
     if placed.is_call:
-        called = [f"it calls the body {DOMAIN}.{printable(placed.node.op_type)}, which is no kernel's name"]
+        called = [f"it calls the body {DOMAIN}.{printable(placed.node.op_type)}, which is not the name of a kernel"]
     return {
         NATIVE: native,
         PLAIN_NATIVE: native + untyped + called,

@@ -42,7 +42,7 @@ def _most_bad_rows(text: str) -> str:
     except ValueError:
         raise ValueError(f"{text!r} is neither a number of rows nor a percentage, as 0.1%") from None
     if not 0 <= number < float("inf"):
-        raise ValueError(f"{text} is not from 0 on")
+        raise ValueError(f"{text} is not a number >= 0")
     return text
 
 

@@ -119,7 +119,7 @@ def keys_of(where: str, column: Any, key_type: DType) -> Array:
     made = np.empty(len(array), object)
     for k, value in enumerate(array.tolist()):
         if not isinstance(value, (str, bytes)):
-            raise ValueError(f"{where}, row {k}: {value!r} is no string")
+            raise ValueError(f"{where}, row {k}: {value!r} is not a string")
         made[k] = value.encode() if isinstance(value, str) else value
     return made
 

@@ -112,7 +112,7 @@ def _recorded(model: ModelProto) -> dict[str, tuple[Part, ...]]:
 def _part(entry: Any) -> Part:
     begin, end, checksum = entry
     if not (type(begin) is type(end) is int and 0 <= begin <= end and isinstance(checksum, str)):
-        raise ValueError(f"{entry!r} is no part of a file")
+        raise ValueError(f"{entry!r} is not a part of a file")
     return Part(checksum, begin, end)
 
 

@@ -57,7 +57,7 @@ class Features(Shown, Mapping[str, Feature]):
         for feature in features:
             for role, name in feature.inputs.items():
                 if name not in inputs:
-                    raise ValueError(f"feature {feature.name!r}: its {role} {name!r} is no input of the model")
+                    raise ValueError(f"feature {feature.name!r}: its {role} {name!r} is not an input of the model")
                 if holders.setdefault(name, feature.name) != feature.name:
                     raise ValueError(f"input {name!r} is in two features, {holders[name]!r} and {feature.name!r}")
             if len({*feature.inputs.values()}) < len(feature.inputs):
@@ -102,7 +102,7 @@ class Features(Shown, Mapping[str, Feature]):
         Raises:
             ValueError: A feature is missing or not known; the columns have different numbers of rows; or a value is
                 missing or does not fit, with its feature, row and position.
-            TypeError: The rows are no columns, table or records.
+            TypeError: The rows are neither columns, a table nor records.
         """
         columns = columns_of(rows)
         self._refuse_unknown(columns)

@@ -137,7 +137,7 @@ def csv_rows(file: BinaryIO, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
             if "end of data" in str(error):  # all rows since are in one cell
                 raise pa.ArrowInvalid(f"the quotation mark in row {first + len(held)} has no end") from error
             row = [lines.last.rstrip("\r\n")]
-            bad[len(held)] = f"row {first + len(held)}{lines.since(begin)} is no CSV: {error}"
+            bad[len(held)] = f"row {first + len(held)}{lines.since(begin)} is not CSV: {error}"
         if row is None:
             break
         if not row:
@@ -197,7 +197,7 @@ def _cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
     try:
         yield from reader
     except csv.Error as error:
-        raise pa.ArrowInvalid(f"its first line is no CSV: {error}") from error
+        raise pa.ArrowInvalid(f"its first line is not CSV: {error}") from error
 
 
 class _CsvBatches:
@@ -356,7 +356,7 @@ class _JsonBatches:
         wrong = {}
         for row, value in enumerate(values):
             if isinstance(value, str) and not _is_text(value):
-                values[row], wrong[row] = None, f"{json.dumps(value)} is no text"
+                values[row], wrong[row] = None, f"{json.dumps(value)} is not text"
         dtype = widened(self._kept[name], values)
         if dtype != self._kept[name]:
             self._kept[name] = dtype
@@ -373,9 +373,9 @@ def _object(line: bytes, columns: Sequence[str]) -> tuple[dict[str, Any], str | 
         return {}, "is nested too deeply"
     except ValueError as error:
         is_object = line.lstrip().startswith(b"{")
-        return {}, f"is not JSON: {error}" if is_object else "is no JSON object"
+        return {}, f"is not JSON: {error}" if is_object else "is not a JSON object"
     if not isinstance(value, Object):
-        return {}, "is no JSON object"
+        return {}, "is not a JSON object"
     if repeated := [name for name in columns if name in value.repeated]:
         return {}, f"has the key {repeated[0]!r} twice"
     return value, None

@@ -170,7 +170,7 @@ class GrpcService:
         try:
             request = await off_loop(len(content), _message("InferRequest").FromString, content)
         except DecodeError as error:
-            raise RequestError(f"the request is no InferRequest: {error}") from error
+            raise RequestError(f"the request is not an InferRequest: {error}") from error
         model = find(self._models, request.model_name, request.model_version)
         begun, status = perf_counter(), 500
         try:

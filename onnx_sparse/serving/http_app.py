@@ -266,6 +266,8 @@ def find(models: Mapping[str, ServedModel], name: str, version: str) -> ServedMo
         RequestError: There is none.
     """
     if name not in models:
+        if name.endswith(":predict"):
+            raise RequestError(f"{name} takes rows: send them by POST", 405)
         raise RequestError(f"there is no model {shown(name)}; there is {listed(map(repr, models))}", 404)
     if version not in ("", VERSION):
         raise RequestError(f"model {name!r} has no version {shown(version)}; it has {VERSION!r}", 404)

@@ -89,7 +89,7 @@ def read_request(
         asked[known_output(name, outputs)] = is_binary if binary is None else binary
     identifier = header.get("id")
     if identifier is not None and not isinstance(identifier, str):
-        raise RequestError(f"the id {shown(identifier)} is no string")
+        raise RequestError(f"the id {shown(identifier)} is not a string")
     return InferenceRequest(feeds, asked, is_binary, identifier)
 
 
@@ -112,7 +112,7 @@ def parsed_json(text: bytes | bytearray) -> dict[str, Any]:
     try:
         value = parsed(text)
     except ValueError as error:  # also of text that is not UTF-8
-        raise RequestError(f"the request is no JSON: {error}") from error
+        raise RequestError(f"the request is not valid JSON: {error}") from error
     except RecursionError as error:
         raise RequestError("the JSON of the request is nested too deeply") from error
     if not isinstance(value, dict):

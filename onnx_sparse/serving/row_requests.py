@@ -29,14 +29,14 @@ _KEYS = ("instances", "inputs")
 
 
 def read_rows(
-    body: bytes | bytearray, features: Features, outputs: Sequence[str]
+    body: bytes | bytearray, features: Features, outputs: Sequence[str] = ()
 ) -> tuple[dict[str, Array], int | None, Sequence[str]]:
     """The inputs of the model for a request.
 
     Args:
         body: The body of the request.
         features: The model's features.
-        outputs: The names of its outputs.
+        outputs: The names of its outputs, of which a request may ask for some.
 
     Returns:
         The inputs; the number of rows, None where the request has columns; and the outputs that it asks for.
@@ -50,8 +50,8 @@ def read_rows(
         raise RequestError(f"the request has {shown(unknown[0])}; it has either 'instances' or 'inputs'")
     if (signature := request.get("signature_name", SIGNATURE)) != SIGNATURE:
         raise RequestError(f"there is no signature {shown(signature)}; the model has {SIGNATURE!r}")
-    asked = request.get("outputs", outputs)
-    if not isinstance(asked, list) or not asked:
+    asked = request.get("outputs", [*outputs])
+    if not isinstance(asked, list) or (not asked and "outputs" in request):
         raise RequestError(f"'outputs' is {shown(asked)}; a list of the names of outputs is expected")
     asked = [known_output(name, outputs) for name in asked]
     if sum(key in request for key in _KEYS) != 1:

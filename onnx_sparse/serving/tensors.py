@@ -124,7 +124,7 @@ class Tensors:
         if self._numpy[name].kind == "O":
             for value in flat:
                 if not isinstance(value, str | bytes):
-                    raise RequestError(f"input {name!r}: {shown(value)} is no string")
+                    raise RequestError(f"input {name!r}: {shown(value)} is not a string")
             return self._strings(name, list(flat), shape)
         try:
             if isinstance(flat, np.ndarray):

@@ -352,7 +352,7 @@ class InferenceSession(Shown, ort.InferenceSession):  # type: ignore[misc]  # ON
         Raises:
             ValueError: Rows do not fit, as `Features.feeds`; there is no such output; or an output has not one element
                 for each row.
-            TypeError: The rows are no columns, table or records, or `outputs` is a text.
+            TypeError: The rows are neither columns, a table nor records, or `outputs` is a text.
             KernelError: The rows violate an operator's semantics.
         """
         from onnx_sparse.rows.answers import answers_of, chosen_outputs, require_rows

@@ -50,9 +50,9 @@ class StatefulSession(Shown):
         else:
             for past, present in states.items():
                 if past not in inputs:
-                    raise ValueError(f"{past!r} is no input of the model; it has {', '.join(inputs)}")
+                    raise ValueError(f"{past!r} is not an input of the model; it has {', '.join(inputs)}")
                 if present not in outputs:
-                    raise ValueError(f"{present!r} is no output of the model; it has {', '.join(outputs)}")
+                    raise ValueError(f"{present!r} is not an output of the model; it has {', '.join(outputs)}")
             sizes = {past: [s if isinstance(s, int) else 0 for s in inputs[past].shape] for past in states}
             self.states = tuple(State(k, k, present, tuple(sizes[k])) for k, present in states.items())
         pasts, presents = {s.past for s in self.states}, {s.present for s in self.states}
@@ -99,8 +99,8 @@ class StatefulSession(Shown):
         """One step: run the model on the states and keep their next values.
 
         Args:
-            output_names: The outputs to return; all that are no states when None.
-            input_feed: The inputs that are no states.
+            output_names: The outputs to return; all but the states when None.
+            input_feed: The inputs apart from the states.
             run_options: As ONNX Runtime's.
 
         Raises:

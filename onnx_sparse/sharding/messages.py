@@ -66,7 +66,7 @@ def receive(connection: socket.socket, most_bytes: int = _MOST_BYTES) -> tuple[d
     """
     length, total = _SIZES.unpack(_exactly(connection, _SIZES.size))
     if length > _LONGEST_HEADER or total > most_bytes:
-        raise BrokenMessageError("what has come is no message of a shard")
+        raise BrokenMessageError("the received data is not a message of a shard")
     try:
         said, kinds = json.loads(_exactly(connection, length))
         dtypes = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in kinds]
@@ -74,7 +74,7 @@ def receive(connection: socket.socket, most_bytes: int = _MOST_BYTES) -> tuple[d
         if sum(sizes) != total or any(dtype.hasobject for _, dtype, _ in dtypes):
             raise ValueError("its arrays have other sizes")
     except (ValueError, TypeError) as error:
-        raise BrokenMessageError(f"what has come is no message of a shard: {error}") from error
+        raise BrokenMessageError(f"the received data is not a message of a shard: {error}") from error
     content, arrays, begin = _exactly(connection, total), {}, 0
     for (name, dtype, shape), size in zip(dtypes, sizes, strict=True):
         arrays[name] = np.frombuffer(content, dtype, math.prod(shape), begin).reshape(shape)

@@ -307,12 +307,14 @@ def _are_ties(source: Source, model: Any, run: Callable[..., Any], feeds: Mappin
 def other_answer(
     source: Source, feeds: Mapping[str, Array], wanted: Sequence[Array], got: Sequence[Array]
 ) -> list[Any]:
-    """What torch answers, with `got` where that is torch's answer, too, by other kernels, in place of one not finite.
+    """What torch answers, with `got` where that is torch's answer, too, by other kernels, and one is not finite.
 
     Its vectorized remainder is NaN where the quotient overflows, and that of single elements is exact. Its product of
-    small matrices rounds, and overflows, before it adds, and that of large ones after it.
+    small matrices rounds, and overflows, before it adds, and that of large ones after it. Its attention scales before
+    it multiplies, and that of heads after it.
     """
     import torch
+    from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
     aten = torch.ops.aten
@@ -330,7 +332,13 @@ def other_answer(
                 ..., : left.shape[-2], : right.shape[-1]
             ]
 
-    with OtherKernels():
+    class ByHeads(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is not torch.nn.functional.scaled_dot_product_attention or args[0].dim() != 3:
+                return func(*args, **(kwargs or {}))
+            return func(*(x[None] if isinstance(x, torch.Tensor) else x for x in args), **(kwargs or {}))[0]
+
+    with OtherKernels(), ByHeads():
         others = source.run(feeds)
     found = []
     for want, have, other in zip(wanted, got, others, strict=True):
@@ -339,7 +347,8 @@ def other_answer(
             continue
         with np.errstate(all="ignore"):
             same = np.isclose(have.astype(float), other.astype(float), 1e-4, 1e-6, equal_nan=True)
-        found.append(np.where(same & ~np.isfinite(want.astype(float)), have, want))
+        are_finite = np.isfinite(want.astype(float)) & np.isfinite(have.astype(float))
+        found.append(np.where(same & ~are_finite, have, want))
     return found
 
 

@@ -129,7 +129,7 @@ class TestFromOnnx:
             (["--repair-scatter", "add"], "--repair-scatter is for --fuse"),
             (["--fuse", "--repair-scatter", "add", "--verify"], "--verify cannot compare with the file"),
             (["--fuse", "--repair-scatter", "avg"], "add, mul, max, min, mean do"),
-            (["--fuse", "--repair-scatter", "x=add"], "x is no scatter that loses rows"),
+            (["--fuse", "--repair-scatter", "x=add"], "x is not a scatter that loses rows"),
         ],
     )
     def test_wrong_repairs(self, cli, tmp_path, options, said):

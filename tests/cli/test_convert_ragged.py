@@ -103,7 +103,7 @@ class TestConvert:
         options = [part for text in given for part in ("--verify-with", text)]
         result = cli("convert", sparse, "-o", tmp_path / "o.onnx", "--features", "ragged", *options)
         assert result.code == 1
-        assert "items_row_splits: [0, 2, 4] are no row splits of 3 values" in result.error
+        assert "items_row_splits: [0, 2, 4] are not row splits of 3 values" in result.error
 
 
 class TestTheModel:

@@ -84,7 +84,7 @@ def test_a_second_body_of_an_operator(cli, two_bodies):
     assert backends["native"]["runs"] == bool(native_library())
     (why,) = (why for why in backends["native_plain_session"]["why_not"] if "body" in why)
     assert why == (
-        "it calls the body onnx_sparse.SegmentSum_float_int64_int64_no_num_segments, which is no kernel's name"
+        "it calls the body onnx_sparse.SegmentSum_float_int64_int64_no_num_segments, which is not the name of a kernel"
     )
     runs = [node["backends"]["native_plain_session"] for node in described["nodes"]]
     assert runs == [False, *[bool(native_library())] * 2]

@@ -6,7 +6,6 @@ import gc
 import logging
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +16,6 @@ import pytest
 
 from onnx_sparse.cli import main, output
 from onnx_sparse.commands import findings
-from onnx_sparse.errors import CommandError
 
 COMMANDS = (
     *("convert", "report", "run", "score", "benchmark", "replay", "check", "inspect", "tables", "shard", "triton"),
@@ -188,31 +186,6 @@ def test_an_unexpected_exception_is_one_line(cli, monkeypatch, segment_max):
     assert result.error == "unexpected ZeroDivisionError: division by zero (--debug shows where)"
 
 
-def test_an_interrupt_is_130(capsys, monkeypatch, segment_max):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(findings, "find", interrupted)
-    assert main(["check", str(segment_max)]) == 130
-    assert capsys.readouterr().err == "onnx-sparse: interrupted\n"
-    assert main(["check", str(segment_max), "--debug"]) == 130
-    assert "in interrupted" in capsys.readouterr().err
-
-
-def test_an_error_that_an_interrupt_has_led_to_is_130(capsys, monkeypatch, segment_max):
-    """As pybind11 makes an ImportError of one that comes while a compiled module is imported."""
-
-    def imported(*_: object) -> None:
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as interrupt:
-            raise ImportError("initialization failed") from interrupt
-
-    monkeypatch.setattr(findings, "find", imported)
-    assert main(["check", str(segment_max)]) == 130
-    assert capsys.readouterr().err == "onnx-sparse: interrupted\n"
-
-
 def test_control_sequences_in_a_name_do_not_reach_the_terminal(cli, tmp_path):
     result = cli("check", tmp_path / "a\x1b[31m\nb.onnx")
     assert result.error == f"{tmp_path}/a\\x1b[31m b.onnx: no such file"
@@ -223,140 +196,6 @@ def test_python_m_is_the_console_script():
     assert done.returncode == 1
     assert done.stderr.startswith("onnx-sparse: error: there is no operator SegmentMaxx; did you mean SegmentMax or ")
     assert done.stdout == ""
-
-
-#: The command, which says when it begins to import the package; with Python's own handler of interrupts, whatever the
-#: parent of the tests ignores.
-_STARTING = """
-import signal, sys
-from importlib.abc import MetaPathFinder
-from onnx_sparse_command import main
-
-class Teller(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "onnx_sparse":
-            print("there", flush=True)
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.meta_path.insert(0, Teller())
-sys.argv[1:] = ["ops", "--json"]
-sys.exit(main())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
-@pytest.mark.parametrize("delay", [0.0, 0.03, 0.1, 0.2, 0.3, 0.5])
-def test_an_interrupt_while_the_command_starts_shows_no_traceback(delay):
-    child = subprocess.Popen(
-        [sys.executable, "-c", _STARTING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "there\n"
-    time.sleep(delay)
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
-    ended = [(-signal.SIGINT, ""), (130, "onnx-sparse: interrupted\n"), (0, "")]
-    assert (child.returncode, err) in ended
-
-
-#: The command, which says when all is done but the end of the process.
-_ENDING = """
-import atexit, signal, sys, time
-from onnx_sparse_command import main
-
-def tell():
-    print("there", flush=True)
-    time.sleep(60)
-
-atexit.register(tell)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.argv[1:] = ["ops", "Fill", "--json"]
-sys.exit(main())
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
-def test_an_interrupt_while_the_process_ends_shows_no_traceback():
-    child = subprocess.Popen([sys.executable, "-c", _ENDING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert "there\n" in iter(child.stdout.readline, "")
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
-    assert (child.returncode, err) == (-signal.SIGINT, "")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no SIGPIPE")
-def test_a_reader_that_leaves_is_not_an_error():
-    process = subprocess.Popen(
-        [sys.executable, "-m", "onnx_sparse", "ops", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(timeout=60) == 128 + signal.SIGPIPE
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-@pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"], ["ops", "Fill"], ["ops", "Nope", "--json"]])
-def test_a_full_disk_behind_stdout(arguments):
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "onnx_sparse", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
-        )
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "onnx-sparse: error: cannot write to stdout: No space left on device"
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no shell")
-@pytest.mark.parametrize(("arguments", "code"), [("ops", 0), ("ops --json", 0), ("ops Nope", 1), ("", 2)])
-def test_streams_that_are_closed(arguments, code):
-    command = f"{sys.executable} -m onnx_sparse {arguments} >&-"
-    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True)
-    assert done.returncode == code
-    assert "Traceback" not in done.stderr
-    assert subprocess.run(["sh", "-c", f"{command} 2>&-"]).returncode == code
-
-
-def test_errors_of_the_system_are_not_bugs_of_ours(cli):
-    name = "x" * 300 + ".onnx"
-    assert cli("check", name).error == f"{name}: File name too long"
-
-
-def test_too_little_memory(cli, monkeypatch, segment_max):
-    def no_memory(*_: object) -> None:
-        raise MemoryError("Unable to allocate 7.28 TiB")
-
-    monkeypatch.setattr(findings, "find", no_memory)
-    assert cli("check", segment_max).error == "not enough memory: Unable to allocate 7.28 TiB"
-
-
-def test_too_little_memory_that_is_taken_for_a_fault_of_the_file(cli, monkeypatch, segment_max):
-    def not_read(*_: object) -> None:
-        try:
-            raise MemoryError
-        except Exception as error:
-            raise CommandError("the model cannot be read") from error
-
-    monkeypatch.setattr(findings, "find", not_read)
-    assert cli("check", segment_max).error == "the model cannot be read (not enough memory)"
-
-
-def test_errors_that_are_raised_from_each_other(cli, monkeypatch, segment_max):
-    def not_read(*_: object) -> None:
-        first, second = ValueError("first"), CommandError("the model cannot be read")
-        first.__cause__ = second
-        raise second from first
-
-    monkeypatch.setattr(findings, "find", not_read)
-    assert cli("check", segment_max).error == "the model cannot be read"
-
-
-def test_too_little_memory_for_the_arguments(cli, monkeypatch):
-    def no_memory() -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("onnx_sparse.cli._parser", no_memory)
-    assert cli("ops").error == "not enough memory"
 
 
 def test_an_ascii_terminal_gets_escapes():

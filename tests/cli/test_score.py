@@ -291,14 +291,14 @@ def test_resuming(cli, model, folder, tmp_path):
         (["rows.parquet", "more/rows.csv"], 2, "would both become"),
         (["rows.csv"], 1, "rows.csv, column 'items', row 1: expected a list, as [5, 7] in JSON, got '5 7'"),
         (["texts.csv"], 1, "texts.csv, column 'age', row 1: 'old' does not fit into double"),
-        (["null.jsonl"], 1, "null.jsonl, line 2 is no JSON object"),
+        (["null.jsonl"], 1, "null.jsonl, line 2 is not a JSON object"),
         (["deep.jsonl"], 1, "deep.jsonl, line 1 is nested too deeply"),
         (["large.csv"], 1, "large.csv, column 'items', row 0: "),
         (["surrogate.csv"], 1, "surrogate.csv, column 'items', row 0: "),
         (["twice.csv"], 1, "feature 'items': no column 'items'; there are several"),
         (["rows.tfrecord"], 1, "the model takes no serialized messages"),
         (["rows.parquet", "--workers", "0"], 2, "0 is not positive"),
-        (["rows.parquet", "--workers", "x"], 2, "--workers: 'x' is no whole number"),
+        (["rows.parquet", "--workers", "x"], 2, "--workers: 'x' is not a whole number"),
     ],
 )
 def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, code, reason):

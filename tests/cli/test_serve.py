@@ -18,10 +18,10 @@ import pytest
         (["x=."], 1, ". is a directory, not an ONNX file"),
         (["MODEL", "MODEL"], 2, "two models have the name model"),
         (["a/b=MODEL"], 2, "'a/b' cannot be the name of a model"),
-        (["MODEL", "--workers", "0"], 2, "--workers 0: it is from 1 on"),
+        (["MODEL", "--workers", "0"], 2, "--workers 0: at least 1 expected"),
         (["MODEL", "--port", "70000"], 2, "--port 70000: a port is from 0 to 65535"),
         (["MODEL", "--max-request-size", "2048"], 2, "--max-request-size 2048: it is at most 2047 MiB"),
-        (["MODEL", "--drain", "-1"], 2, "--drain -1.0: it is from 0 on"),
+        (["MODEL", "--drain", "-1"], 2, "--drain -1.0: at least 0 expected"),
     ],
 )
 def test_wrong_usage(cli, segment_max, arguments, code, message):

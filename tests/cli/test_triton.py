@@ -352,10 +352,10 @@ def test_an_undeclared_output_shape_is_inferred(cli, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--max-batch-size", "-1"], "--max-batch-size -1: it is from 0 on"),
-        (["--instances", "0"], "--instances 0: it is from 1 on"),
-        (["--threads", "0"], "--threads 0: it is from 1 on"),
-        (["--max-queue-delay", "-5"], "--max-queue-delay -5: it is from 0 on"),
+        (["--max-batch-size", "-1"], "--max-batch-size -1: at least 0 expected"),
+        (["--instances", "0"], "--instances 0: at least 1 expected"),
+        (["--threads", "0"], "--threads 0: at least 1 expected"),
+        (["--max-queue-delay", "-5"], "--max-queue-delay -5: at least 0 expected"),
         (["--name", "a/b"], "'a/b' cannot be the name of a model; --name gives another"),
         (["--name", ".."], "'..' cannot be the name of a model; --name gives another"),
     ],

@@ -194,7 +194,7 @@ def test_wrong_requests():
     model = parser.parse_model(added())
     with pytest.raises(ValueError, match="'avg' repairs no scatter; add, mul, max, min, mean do"):
         onnx_sparse.fuse(model, repair_scatter="avg")
-    with pytest.raises(ValueError, match="nothing is no scatter that loses rows"):
+    with pytest.raises(ValueError, match="nothing is not a scatter that loses rows"):
         onnx_sparse.fuse(model, repair_scatter="nothing=add")
 
 

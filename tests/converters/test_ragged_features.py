@@ -436,7 +436,7 @@ class TestVerification:
 
     def test_given_splits_that_are_none(self):
         feeds = {"items_1": np.array([5, 7, 3]), "items_row_splits": np.array([0, 2])}
-        with pytest.raises(ConversionError, match=r"items_row_splits: \[0, 2\] are no row splits of 3 values"):
+        with pytest.raises(ConversionError, match=r"items_row_splits: \[0, 2\] are not row splits of 3 values"):
             verify(mean, ragged(convert(mean)), feeds=feeds)
 
     def test_of_a_graph_def(self, tmp_path):

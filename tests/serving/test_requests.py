@@ -98,8 +98,8 @@ def binary(size: Any) -> dict[str, Any]:
 
 
 BAD_REQUESTS: dict[str, tuple[Any, str | None, str]] = {
-    "no JSON": (b"{", None, "the request is no JSON: Expecting property name"),
-    "not UTF-8": (b'{"\xff": 1}', None, "the request is no JSON"),
+    "no JSON": (b"{", None, "the request is not valid JSON: Expecting property name"),
+    "not UTF-8": (b'{"\xff": 1}', None, "the request is not valid JSON"),
     "no object": (b"[]", None, "the request is a JSON list; an object is expected"),
     "deep": (b'{"inputs":' + b"[" * 100_000, None, "the JSON of the request is nested too deeply"),
     "no inputs": ({}, None, "no list of objects 'inputs'"),
@@ -123,7 +123,7 @@ BAD_REQUESTS: dict[str, tuple[Any, str | None, str]] = {
     "nothing": ({"inputs": [tensor(data=[None])]}, None, "input 'x', row 0 has no value"),
     "infinite": ({"inputs": [tensor(name="f", datatype="FP32", data=[1e300])]}, None, "1e+300 does not fit into float"),
     "no flag": ({"inputs": [tensor(name="b", datatype="BOOL", data=[1])]}, None, "1 does not fit into bool"),
-    "no string": ({"inputs": [tensor(name="s", datatype="BYTES", data=[1])]}, None, "input 's': 1 is no string"),
+    "no string": ({"inputs": [tensor(name="s", datatype="BYTES", data=[1])]}, None, "input 's': 1 is not a string"),
     "no header": (b"{}", "x", "the header inference-header-content-length is 'x'; the body has 2 bytes"),
     "a negative header": (b"{}", "-1", "the header inference-header-content-length is '-1'"),
     "a long header": (b"{}", "3", "the header inference-header-content-length is '3'; the body has 2 bytes"),
@@ -132,7 +132,7 @@ BAD_REQUESTS: dict[str, tuple[Any, str | None, str]] = {
     "no length": ({"inputs": [binary("8")]}, ..., "the parameter binary_data_size is '8'; int is expected"),
     "too long": (b'{"inputs":[]}more', "13", "the request has 17 bytes, and its JSON and tensors 13"),
     "an output": ({"inputs": [], "outputs": [{"name": "z"}]}, None, "the model has no output 'z'; it has y"),
-    "an id": ({"inputs": [], "id": 7}, None, "the id 7 is no string"),
+    "an id": ({"inputs": [], "id": 7}, None, "the id 7 is not a string"),
 }
 
 TENSORS = Tensors(

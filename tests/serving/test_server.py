@@ -306,11 +306,11 @@ def test_compressed_requests_and_answers(path, client, session, encoding):
 def test_compressed_requests_that_are_refused(client, encoding):
     whole = compress(encoding, b'{"instances": []}')
     bodies = {
-        b"": (400, "no JSON"),
+        b"": (400, "not valid JSON"),
         whole[:-3]: (400, "ends too soon"),
         b"\x00" + whole: (400, "damaged"),
         whole + whole[:1]: (400, "ends too soon"),
-        whole + whole: (400, "no JSON"),
+        whole + whole: (400, "not valid JSON"),
         compress(encoding, bytes(1 << 27)): (413, "more than 1048576 bytes"),
         compress(encoding, b"") * 100: (400, "more than 64 parts"),
     }

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -121,6 +121,14 @@ class Comparison:
     def excess(self) -> float:
         """The worst measure, relative to what the tolerance allows."""
         return max(self.measures.values(), default=np.inf)
+
+
+class Rounding(TypedDict):
+    """How results may be rounded: the arguments of `compare`."""
+
+    exact: bool
+    terms: int
+    noise: Array | None
 
 
 def compare(

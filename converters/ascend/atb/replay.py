@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from onnx_sparse.converters.ascend.atb.collectives import COLLECTIVES, Rank, linear_parallel, magnitudes
-from onnx_sparse.converters.ascend.atb.comparison import ROUNDOFF, Comparison, compare
+from onnx_sparse.converters.ascend.atb.comparison import ROUNDOFF, Comparison, Rounding, compare
 from onnx_sparse.converters.ascend.atb.conversion import written
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, with_unique_writes
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
@@ -28,6 +27,7 @@ from onnx_sparse.converters.ascend.atb.operation import DoesNotRunError, Operati
 from onnx_sparse.converters.ascend.atb.operations import why_not
 from onnx_sparse.converters.ascend.atb.parameters import Parameters
 from onnx_sparse.converters.ascend.atb.records import OperationRecord, Records, TensorPlace, TensorRecord
+from onnx_sparse.converters.ascend.atb.replay_outcomes import Outcome, Replay
 from onnx_sparse.converters.ascend.atb.runs import Run
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.errors import ConversionError, Unsupported, first_line
@@ -40,62 +40,6 @@ _MOST_TRIED = 2**25
 _MOST_NAMED = 3
 #: The path, name and type of a graph.
 _Place = tuple[NodePath, str, str]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one operation, or of the results of a graph.
-
-    Attributes:
-        operation: Its name.
-        op_type: Its type.
-        comparisons: Its results.
-        reason: Why results are not compared; "" if all are.
-        resembles: The known mistakes that have the NPU's results, if these differ: "attention without the mask".
-        files: The files of its results, if it cannot be computed here.
-        failed: Whether it should have been compared, and could not be: a malformed file, or a kernel's error.
-    """
-
-    operation: str
-    op_type: str
-    comparisons: tuple[Comparison, ...] = ()
-    reason: str = ""
-    failed: bool = False
-    resembles: tuple[str, ...] = ()
-    files: tuple[Path | None, ...] = ()
-
-    @property
-    def verdict(self) -> str:
-        """`FAILED`, `not compared`, or the worst verdict on its results."""
-        if self.failed:
-            return "FAILED"
-        verdicts = {comparison.verdict for comparison in self.comparisons}
-        return next((v for v in ("DIFFERS", "ok", "equal") if v in verdicts), "not compared")
-
-    @property
-    def excess(self) -> float:
-        """Its largest error, relative to the tolerance."""
-        return max((comparison.excess for comparison in self.comparisons), default=math.nan)
-
-
-@dataclass(frozen=True)
-class Replay:
-    """A layer that was run.
-
-    Attributes:
-        run: What was run.
-        outcomes: Its operations in execution order, and the graphs in it after the last of their operations.
-        notes: What the dump shows and no file says.
-    """
-
-    run: Run
-    outcomes: tuple[Outcome, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def comparisons(self) -> list[Comparison]:
-        """Its tensors in execution order."""
-        return [comparison for outcome in self.outcomes for comparison in outcome.comparisons]
 
 
 def replay(
@@ -122,14 +66,6 @@ def replay(
     peers = tuple(other for other in others if other.is_peer_of(run))
     relatives = tuple(other for other in others if other is not run and other.is_relative_of(run))
     return _Layer(run, graph, run.records(), runner, tolerance, chain, peers, relatives).replay()
-
-
-class _Rounding(TypedDict):
-    """How results may be rounded: the arguments of `compare`."""
-
-    exact: bool
-    terms: int
-    noise: Array | None
 
 
 @dataclass
@@ -462,7 +398,7 @@ class _Layer:
         reason = f"the dump has no data of {', '.join(missing)}" if missing else ""
         return Outcome(node.name, node.op_type, tuple(comparisons), reason)
 
-    def _rounding(self, node: AtbNode, record: OperationRecord) -> _Rounding:
+    def _rounding(self, node: AtbNode, record: OperationRecord) -> Rounding:
         """How the results of an operation may be rounded."""
         params = Parameters(node.param if isinstance(node.param, dict) else None)
         handler = HANDLERS.get(node.kind)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnx_sparse.converters.ascend.atb.comparison import Comparison, compare
-from onnx_sparse.converters.ascend.atb.replay import Outcome, Replay
+from onnx_sparse.converters.ascend.atb.replay_outcomes import Outcome, Replay
 from onnx_sparse.converters.ascend.atb.tensor_file import read_tensor
 from onnx_sparse.converters.errors import ConversionError, Unsupported
 

@@ -44,7 +44,7 @@ class FoundInOrder(Rule[Graph]):
         if part is None or len(part) < len(table) - 1 or not np.array_equal(part, table[: len(part)]):
             return "another table is searched"
         if graph.rank(values) != 1:
-            return "the values are no vector"
+            return "the values are not a vector"
         if len(graph.readers(gather.output[0])) > 1 or gather.output[0] in graph.outputs:
             return "the elements at these places are used elsewhere"
         others = [reader for reader in graph.readers(gather.input[1]) if reader is not gather]

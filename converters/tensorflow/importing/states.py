@@ -128,5 +128,5 @@ class VariableValues:
 
 def _variable(handle: object) -> Resource:
     if not isinstance(handle, Resource) or handle.node.op not in VARIABLES:
-        raise Unsupported("it reads a resource that is no variable")
+        raise Unsupported("it reads a resource that is not a variable")
     return handle

@@ -245,7 +245,7 @@ def _bounds(part: str) -> tuple[list[int], list[Bound]]:
             start, _, length = text.partition(",")
             found.append(((0, size), True) if text == "-" else ((int(start), int(length)), False))
     except ValueError:
-        raise Unsupported(f"{part[:80]!r} is no part of a variable") from None
+        raise Unsupported(f"{part[:80]!r} is not a part of a variable") from None
     return shape, found
 
 

@@ -300,7 +300,7 @@ def parts_of(tensor: str) -> tuple[str, str, int]:
     output = rest[0] if len(rest) == 2 else ""
     number = rest[-1] if rest else "0"
     if len(rest) > 2 or not number.isdecimal() or len(number) > 9:
-        raise Unsupported(f"it reads {tensor[:80]!r}, which is no tensor")
+        raise Unsupported(f"it reads {tensor[:80]!r}, which is not a tensor")
     return node, output, int(number)
 
 

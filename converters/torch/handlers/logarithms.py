@@ -1,4 +1,4 @@
-"""Logarithms of sums of exponentials, which overflow as torch's exporter writes them, where the result does not."""
+"""Logarithms and exponentials, which overflow or lose digits as torch's exporter writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.writing.lowering.logarithms import log1p
+from onnx_sparse.converters.writing.lowering.logarithms import expm1, log1p
 from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
@@ -49,6 +49,18 @@ def _log_to(node: Node, emit: TorchEmitter, base: int) -> Tensor:
         whole = emit.op("Round", made)
         made = emit.op("Where", emit.op("Equal", emit.op("Pow", emit.like(base, x), whole), x), whole, made)
     return emit.cast(made, given.dtype)
+
+
+@handles("aten.log1p.default", to="Log")
+def log_of_one_more(node: Node, emit: TorchEmitter) -> Tensor:
+    """log(1 + x), with the digits of x that 1 + x loses."""
+    return log1p(emit, node.tensor("self"))
+
+
+@handles("aten.expm1.default", to="Exp")
+def exponential_less_one(node: Node, emit: TorchEmitter) -> Tensor:
+    """exp(x) - 1, with the digits of x that exp(x) loses."""
+    return expm1(emit, node.tensor("self"))
 
 
 @handles("aten.logaddexp.default", to="Softplus")

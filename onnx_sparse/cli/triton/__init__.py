@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     for option, least in (("max_batch_size", 0), ("max_queue_delay", 0), ("instances", 1), ("threads", 1)):
         value = getattr(arguments, option)
         if value is not None and not least <= value < 2**31:
-            raise UsageError(f"--{option.replace('_', '-')} {value}: it is from {least} on")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: at least {least} expected")
     name = arguments.model.stem if arguments.name is None else arguments.name
     if not name or name.startswith(".") or any(c in "/\\" or not c.isprintable() for c in name):
         raise UsageError(f"{name!r} cannot be the name of a model; --name gives another")

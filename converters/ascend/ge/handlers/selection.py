@@ -18,7 +18,7 @@ from onnx_sparse.converters.writing.lowering.uniqueness import unique as unique_
 _FLAT = 1000  # the axis of UniqueConsecutive that stands for none
 
 
-@handles("DynamicPartition", to="Equal, Compress", differs="a number that is no part is in none; TensorFlow raises")
+@handles("DynamicPartition", to="Equal, Compress", differs="a number that is not a part is in none; TensorFlow raises")
 def dynamic_partition(node: Node, emit: AscendEmitter) -> Results:
     """DynamicPartition(x, partitions | num_partitions): the slices of each part."""
     x, partitions = node.take(2)

@@ -23,7 +23,7 @@ def mat_mul(node: Node, emit: Emitter) -> Tensor:
     a, b = node["a"], node["b"]
     for matrix in (a, b):
         if matrix.rank != 2:
-            raise Unsupported(f"{matrix} is no matrix")
+            raise Unsupported(f"{matrix} is not a matrix")
     if node.attributes["transpose_a"]:
         a = emit.op("Transpose", a, perm=[1, 0])
     if node.attributes["transpose_b"]:

@@ -23,7 +23,7 @@ def softmax_cross_entropy(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
 
 
 @handles("SparseSoftmaxCrossEntropyWithLogits", to="LogSoftmax", dtypes=_FLOATS,
-         differs="a label that is no class makes NaN")  # fmt: skip
+         differs="a label that is not a class makes NaN")  # fmt: skip
 def sparse_softmax_cross_entropy(node: Node, emit: Emitter) -> tuple[Tensor, Tensor]:
     """The loss of each row, whose label is the number of a class, and its gradient by the features."""
     features, labels = node["features"], emit.int64(node["labels"])

@@ -72,7 +72,7 @@ def _types(attribute: Any) -> list[int]:
 
 def _split(value: Value, emit: Emitter) -> Pair:
     if not isinstance(value, ComplexTensor):
-        raise Unsupported("it takes what is no tensor of complex numbers")
+        raise Unsupported("its input is not a tensor of complex numbers")
     real, imaginary = (emit.op("Gather", value.parts, emit.constant(k), axis=-1) for k in range(2))
     return real, imaginary
 
@@ -84,7 +84,7 @@ def _joined(pair: Sequence[Tensor], emit: Emitter) -> ComplexTensor:
 
 def _tensor(value: Value) -> Tensor:
     if not isinstance(value, Tensor):
-        raise Unsupported("it takes what is no tensor of numbers")
+        raise Unsupported("its input is not a tensor of numbers")
     return value
 
 

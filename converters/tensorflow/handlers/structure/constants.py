@@ -84,7 +84,7 @@ def resource_gather(node: GraphNode, emit: InferringEmitter) -> Value:
     handle, indices = node.values()
     batch = int(node.attributes["batch_dims"])
     if not isinstance(indices, Tensor):
-        raise Unsupported("its indices are no tensor")
+        raise Unsupported("its indices are not a tensor")
     return gathered(emit, node.context.variables.at(node.scope, node, handle), indices, batch, batch)
 
 
@@ -93,6 +93,6 @@ def resource_gather_nd(node: GraphNode, emit: InferringEmitter) -> Value:
     """Elements or slices of a variable, by their coordinates."""
     handle, indices = node.values()
     if not isinstance(indices, Tensor):
-        raise Unsupported("its indices are no tensor")
+        raise Unsupported("its indices are not a tensor")
     value = node.context.variables.at(node.scope, node, handle)
     return emit.op("GatherND", value, emit.cast(indices, TensorProto.INT64))

@@ -26,7 +26,7 @@ def gather(node: GraphNode, emit: TensorFlowEmitter) -> Value:
     """The row of each key; of one that is not in the variable, the row that would begin it."""
     table, keys, default = looked_up_by(node)
     if len(table.shape) != 1:
-        raise Unsupported(f"the variable has values of shape {list(table.shape)}, which are no rows")
+        raise Unsupported(f"the variable has values of shape {list(table.shape)}, which are not rows")
     places = table.positions(emit, keys)
     if node.attributes["is_use_default_value_tensor"]:
         return rows_or_defaults(emit, table, places, default)

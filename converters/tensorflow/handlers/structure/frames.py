@@ -188,7 +188,7 @@ class _Cycle(Source):
             enter = next((makers[op] for op in _ENTERS if op in makers), None)
             following = makers.get("NextIteration")
             if len(_data(each)) != 2 or enter is None or following is None:
-                raise Unsupported(f"{each.name} is no variable of a loop")
+                raise Unsupported(f"{each.name} is not a variable of a loop")
             if not _data(enter) or not _data(following) or not _data(condition):
                 raise Unsupported(f"the loop of {condition.name} is not whole")
             self._enters.append(enter)

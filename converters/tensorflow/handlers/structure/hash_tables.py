@@ -54,7 +54,7 @@ def _found(node: GraphNode, emit: TensorFlowEmitter) -> tuple[Tensor, Tensor]:
     """The rows, and the positions of the keys in the table."""
     table, keys, default = looked_up_by(node)
     if len(table.shape) != 1:
-        raise Unsupported(f"the table has values of shape {list(table.shape)}, which are no rows")
+        raise Unsupported(f"the table has values of shape {list(table.shape)}, which are not rows")
     places = table.positions(emit, keys)
     row = row_of_absent_keys(node, emit, default, table.shape[0])
     if row is not None:

@@ -75,7 +75,7 @@ def rows_of(value: Value, emit: InferringEmitter, element_shape: Shape | None = 
         Unsupported: It is no list, or has been reserved only and the shape of its elements is not known.
     """
     if not isinstance(value, ListOfTensors):
-        raise Unsupported("it takes what is no list of tensors")
+        raise Unsupported("its input is not a list of tensors")
     if value.rows is not None:
         return value.rows
     shape = known_shape(value.element_shape, element_shape)

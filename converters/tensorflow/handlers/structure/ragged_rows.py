@@ -36,7 +36,7 @@ def from_variant(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     """The ragged or dense tensor that a variant is, or whose rows a vector of variants are."""
     (given,) = node.values()
     if not isinstance(given, RaggedRows):
-        raise Unsupported("it takes what is no variant of a ragged tensor")
+        raise Unsupported("its input is not a variant of a ragged tensor")
     attributes = node.attributes
     count, rank = attributes["output_ragged_rank"], attributes["input_ragged_rank"]
     if count != len(given.splits) or rank not in (-1, count - given.is_vector):
@@ -55,7 +55,7 @@ def is_shape_of_variants(node: NodeDef) -> bool:
 def shape_of_variants(value: Value, node: NodeDef, emit: Emitter) -> Tensor:
     """The shape of a vector of variants: the number of rows."""
     if not isinstance(value, RaggedRows) or not value.is_vector:
-        raise Unsupported("it takes what is no vector of variants of a ragged tensor")
+        raise Unsupported("its input is not a vector of variants of ragged tensors")
     return emit.cast(_count(value, emit), onnx_type(node.attr["out_type"].type or NUMBERS["int32"]))
 
 
@@ -149,7 +149,7 @@ class Appended:
         if isinstance(row, Tensor):
             row = RaggedRows((), row, False)
         if not isinstance(row, RaggedRows) or row.is_vector:
-            raise Unsupported("a round writes what is no variant of a ragged tensor")
+            raise Unsupported("a round writes something other than a variant of a ragged tensor")
         inner = None if row.values.shape is None else row.values.shape[1:]
         if inner is None or None in inner:
             raise Unsupported("the shape of the values of its ragged tensors is not known")

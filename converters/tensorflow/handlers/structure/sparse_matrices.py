@@ -45,7 +45,7 @@ def mat_mul(node: GraphNode, emit: InferringEmitter) -> Value:
     """The product of a sparse and a dense matrix."""
     a, b = node.values()
     if not isinstance(b, Tensor):
-        raise Unsupported("its second input is no dense matrix")
+        raise Unsupported("its second input is not a dense matrix")
     attributes = node.attributes
     a = _turned(_matrix(a), _is_turned(attributes, "a"), emit)
     b = emit.op("Transpose", b, perm=[1, 0]) if _is_turned(attributes, "b") else b
@@ -72,7 +72,7 @@ def sparse_mat_mul(node: GraphNode, emit: InferringEmitter) -> Value:
 
 def _matrix(value: Value) -> SparseMatrix:
     if not isinstance(value, SparseMatrix):
-        raise Unsupported("it takes what is no sparse matrix")
+        raise Unsupported("its input is not a sparse matrix")
     return value
 
 

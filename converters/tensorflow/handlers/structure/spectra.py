@@ -134,12 +134,12 @@ def _transformed(
 
 def _tensor(value: Value) -> Tensor:
     if not isinstance(value, Tensor):
-        raise Unsupported("it takes what is no tensor of numbers")
+        raise Unsupported("its input is not a tensor of numbers")
     return value
 
 
 def parts_of(value: Value) -> Tensor:
     """The real and imaginary parts of complex numbers."""
     if not isinstance(value, ComplexTensor):
-        raise Unsupported("it takes what is no tensor of complex numbers")
+        raise Unsupported("its input is not a tensor of complex numbers")
     return value.parts

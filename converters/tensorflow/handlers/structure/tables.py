@@ -66,7 +66,7 @@ def looked_up_by(node: GraphNode) -> tuple[Table, Tensor, Tensor]:
     """
     handle, keys, default = node.values()[:3]
     if not isinstance(keys, Tensor) or not isinstance(default, Tensor):
-        raise Unsupported("its keys are no tensor")
+        raise Unsupported("its keys are not a tensor")
     refuse_changed(node.context, node.scope, node, handle)
     node.begin()
     table = table_of(node.context, handle)
@@ -120,7 +120,7 @@ def table_of(context: Context, handle: Value) -> Table | None:
         Unsupported: It is no table, or what fills it cannot be read.
     """
     if not isinstance(handle, Resource):
-        raise Unsupported("it looks up keys in what is no table")
+        raise Unsupported("it looks up keys in something other than a table")
     node = handle.node
     shared = shared_name(node)
     if context.tables is None:
@@ -239,7 +239,7 @@ def _asset(context: Context, origin: Any) -> Path:
             return context.model.assets[node.name]
         if node.op == "Const":
             named = array_of(node.attr["value"].tensor).reshape(-1)[:1]
-            raise Unsupported(f"the file that fills the table, {named}, is no asset of the model")
+            raise Unsupported(f"the file that fills the table, {named}, is not an asset of the model")
         if node.op != "ReadVariableOp":
             break
         (handle,) = graph.origins(node)
