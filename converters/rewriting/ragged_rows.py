@@ -72,7 +72,7 @@ def splits_between(graph: Graph, lengths: str) -> str | None:
     ends, starts = (graph.producer(name, "Slice") for name in difference.input)
     if ends is None or starts is None or ends.input[0] != starts.input[0] or graph.rank(ends.input[0]) != 1:
         return None
-    from_second, to_last = (_bounds(graph, cut) for cut in (ends, starts))
+    from_second, to_last = (bounds(graph, cut) for cut in (ends, starts))
     is_to_end = from_second is not None and from_second[0] == 1 and from_second[1] >= FAR
     splits: str = ends.input[0]
     return splits if is_to_end and to_last == (0, -1) else None
@@ -162,7 +162,7 @@ def _are_same(graph: Graph, one: str, other: str) -> bool:
     return is_same(graph, before_checking(graph, one), before_checking(graph, other))
 
 
-def _bounds(graph: Graph, cut: NodeProto) -> tuple[int, int] | None:
+def bounds(graph: Graph, cut: NodeProto) -> tuple[int, int] | None:
     """The start and end of a Slice of a vector, step by step; None where they are not known."""
     starts, ends, *others = (graph.integers(name) for name in cut.input[1:])
     if starts is None or ends is None or len(starts) != 1 or others not in ([], [[0]], [[0], [1]]):

@@ -49,6 +49,9 @@ _LOOKUPS = re.compile(r"target=torch\.ops\.aten\.(embedding|index_select|gather)
 #: What torch's translations fail with, in various words, where a number is a size of an input.
 _GIVEN_SIZE = "torch's own translation takes a constant number, and this one is computed from a size"
 
+#: What torch's exporter says of an operator that nobody translates, in words of its own and many more.
+_NO_TRANSLATION = "neither onnx_sparse nor torch's exporter translates it"
+
 #: How the exporter's errors name a node.
 _NODE = re.compile(r"translating node %(?P<name>\w+) .*?target=(?:torch\.ops\.)?(?P<target>[\w.:<> ]+)\]", re.DOTALL)
 
@@ -285,7 +288,9 @@ def _failed_node(error: BaseException, reason: str) -> UnsupportedNode | None:
 def _first_cause(error: BaseException) -> str:
     """What an error goes back to, in one line."""
     text = first_line(causes(error)[-1])
-    return _GIVEN_SIZE if "SymbolicTensor" in text else text
+    if text.startswith(("No ONNX function found", "<bound method OpOverload.name")):
+        return _NO_TRANSLATION
+    return _GIVEN_SIZE if "SymbolicTensor" in text or text.startswith("Unsupported attribute type") else text
 
 
 _REFUSE_IDS = pipeline.refuse_ids(_refuses_negative_ids, does="lets lookups refuse negative ids where torch does")

@@ -137,6 +137,11 @@ class TorchEmitter(Emitter):
         self._made.add(made.name)
         return made
 
+    def is_made_by(self, tensor: Tensor, op_type: str) -> bool:
+        """Whether a standard operator made a tensor."""
+        producer = self.value(tensor).producer()
+        return producer is not None and not producer.domain and producer.op_type == op_type
+
     def is_zeros(self, tensor: Tensor) -> bool:
         """Whether every element is known to be 0."""
         value = self.value(tensor)

@@ -11,10 +11,14 @@ from unittest.mock import patch
 from onnx_sparse.converters.torch.handlers import HANDLERS, Arguments, Node, TorchHandler
 from onnx_sparse.converters.torch.lazy_imports import require
 
-#: What torch decomposes itself: these of torch's exporter ignore label_smoothing, need rows, channels or floats.
+#: What torch decomposes itself: these of torch's exporter ignore label_smoothing, need rows, channels or floats, or
+#: take a number for close to an infinite one, and 0 times an infinite weight for 0.
 _DECOMPOSED = (
     "aten.cross_entropy_loss.default",
     "aten.group_norm.default",
+    "aten.isclose.default",
+    "aten.prelu.default",
+    "aten._prelu_kernel.default",
     "aten.nll_loss.default",
     "aten.nll_loss_forward.default",
     "aten.softmax.int",

@@ -147,8 +147,9 @@ def _replays(
     from onnx_sparse.converters.ascend.atb.runs import find_runs
 
     if not dump.is_dir():
-        reason = "a file; give the dump's folder" if dump.exists() else "no such directory"
-        raise CommandError(f"{dump}: {reason}")
+        raise CommandError(
+            f"{dump} is a file; give the dump's folder" if dump.exists() else f"{dump}: no such directory"
+        )
     replays: list[Replay] = []
     not_run: dict[str, str] = {}
     with output.progress(f"reading {dump}", quiet=arguments.json) as progress:

@@ -217,7 +217,10 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
     watch = watch or Watch()
     jobs = _jobs(settings, out, model, watch)
     if not out.store and not _is_file(out):
-        Path(out.path).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(out.path).mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise CommandError(f"cannot write {out}: it is not a folder, and does not end in .parquet") from None
     left = [job for job in jobs if not (settings.resume and job.is_done())]
     # Also where nothing is written any more.
     remove_all_abandoned(Path(job.target.path) for job in jobs if not job.target.store)

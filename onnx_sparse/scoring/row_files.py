@@ -49,7 +49,7 @@ def batches_of(source: Source, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
     """
     read = _READERS.get(kind_of(source.place.name))
     if read is None:
-        raise CommandError(f"{source}: its kind is not known; {', '.join(_READERS)} are read")
+        raise CommandError(f"{source}: expected a name that ends in {', '.join(_READERS)}")
     partitions = {name: text for name, text in source.partitions.items() if name in wanted.columns}
     own = wanted.without(partitions)
     if not own.columns:

@@ -81,7 +81,7 @@ def sources_of(given: Sequence[str], is_rows: Callable[[str], bool], but: Place)
         if not rows:
             if inside:
                 raise CommandError(f"{text} has no files of rows, but {_listed(s.place.name for s in inside)}")
-            raise CommandError(f"{place} has no files" if place.is_folder() else f"{text}: there is no such file")
+            raise CommandError(f"{place} has no files" if place.is_folder() else f"{text}: no such file")
         found += rows
         foreign += [source.place for source in inside if not is_rows(source.place.name)]
     return list({source.place: source for source in found}.values()), foreign

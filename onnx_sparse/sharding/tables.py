@@ -109,7 +109,7 @@ def split_tables(model: ModelProto, least: int) -> list[Table]:
             lines=[*dict.fromkeys(refused)],
         )
     if not found:
-        raise CommandError(f"no table that lookups read has {least:,} bytes; --at-least sets the least")
+        raise CommandError(f"no table that lookups read has {least:,} bytes; --at-least sets a smaller limit")
     return list(found.values())
 
 

@@ -62,7 +62,7 @@ _ENDS: tuple[Callable[[Any], Sequence[float]], ...] = (
 _ORDERS: tuple[tuple[str, Sequence[Callable[[Any], Sequence[float]]]], ...] = (
     ("(var|std)_mean.*", ()),
     ("unique|stft|istft|fft_.*", _ENDS[1:]),
-    ("addbmm|nn_functional_avg_pool[23]d|native_group_norm|nn_functional_group_norm", _ENDS[:1]),
+    ("addbmm|nn_functional_(adaptive_)?avg_pool[23]d|native_group_norm|nn_functional_group_norm", _ENDS[:1]),
 )
 
 Batch = list[Array]

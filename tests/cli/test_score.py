@@ -275,7 +275,7 @@ def test_resuming(cli, model, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
-        (["nothing.parquet"], 1, "nothing.parquet: there is no such file"),
+        (["nothing.parquet"], 1, "nothing.parquet: no such file"),
         (["rows.parquet", "--columns", "items"], 2, "--columns 'items' is not FEATURE=COLUMN"),
         (["rows.parquet", "--columns", "items=a", "--columns", "items=b"], 2, "--columns items is given twice"),
         (["rows.parquet", "--columns", "thing=items"], 2, "the model has no feature thing; it has items, age"),
@@ -286,7 +286,8 @@ def test_resuming(cli, model, folder, tmp_path):
             1,
             "the model has no output 'sum' (did you mean 'sums'?); it has 'sums', 'older'",
         ),
-        (["rows.txt"], 1, "rows.txt: its kind is not known; .parquet, .arrow"),
+        (["rows.csv", "-o", "rows.txt"], 1, "cannot write rows.txt: it is not a folder"),
+        (["rows.txt"], 1, "rows.txt: expected a name that ends in .parquet, .arrow"),
         (["damaged.parquet"], 1, "damaged.parquet cannot be read"),
         (["rows.parquet", "more/rows.csv"], 2, "would both become"),
         (["rows.csv"], 1, "rows.csv, column 'items', row 1: expected a list, as [5, 7] in JSON, got '5 7'"),
@@ -316,7 +317,7 @@ def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, cod
     Path("surrogate.csv").write_text('items,age\n"[""\\ud800""]",2\n')
     Path("twice.csv").write_text("items,age,items\n[1],2,[3]\n")
     Path("more/rows.csv").write_text("items,age\n")
-    result = cli("score", model, *arguments, "-o", "out")
+    result = cli("score", model, "-o", "out", *arguments)
     assert result.code == code
     assert reason in result.err
     assert not Path("out").exists() or os.listdir("out") == []

@@ -204,7 +204,7 @@ def test_stores_that_do_not_answer(cli, model, tmp_path):
     result = cli("score", model, tmp_path / "a.parquet", "-o", "s5://bucket/out")
     assert (result.code, "s5://bucket/out: Unrecognized filesystem type" in result.err) == (2, True)
     assert (
-        "s3://bucket/none/*.parquet: there is no such file"
+        "s3://bucket/none/*.parquet: no such file"
         in cli("score", model, "s3://bucket/none/*.parquet", "-o", tmp_path).error
     )
 

@@ -11,6 +11,7 @@ from onnx_sparse.converters.rewriting.ragged_rows import (
     ROW_SPLITS,
     RowIds,
     before_checking,
+    bounds,
     columns_of,
     is_longest_row,
     is_place_in_row,
@@ -315,10 +316,8 @@ def _element(graph: Graph, node: NodeProto) -> int | None:
     if node.op_type == "Gather":
         at = graph.integers(node.input[1]) if graph.shape(node.input[1]) in ((), (1,)) else None
         return at[0] if at is not None and attribute(node, "axis", 0) == 0 else None
-    starts, ends, *others = (graph.integers(name) for name in node.input[1:])
-    if starts is None or ends is None or len(starts) != 1 or others not in ([], [[0]], [[0], [1]]):
-        return None
-    return starts[0] if ends[0] == starts[0] + 1 else None
+    cut = bounds(graph, node)
+    return cut[0] if cut is not None and cut[1] == cut[0] + 1 else None
 
 
 def _is_to_last(graph: Graph, node: NodeProto) -> bool:

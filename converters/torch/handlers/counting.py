@@ -1,4 +1,4 @@
-"""bincount and one_hot: counts, sums of weights, or places by id."""
+"""Counts of elements, and bincount and one_hot: counts, sums of weights, or places by id."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from onnx_sparse.converters.torch.handlers.segment_ids import never_negative
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+
+@handles("aten.sym_numel.default", to="Size")
+def number_of_elements(node: Node, emit: TorchEmitter) -> Tensor:
+    """How many elements a tensor has."""
+    return emit.op("Size", node.tensor("self"), shape=())
 
 
 @handles("aten.one_hot.default", to="OneHot", notes="The number of classes is given.")

@@ -1,15 +1,27 @@
-"""hypot; heaviside and logcumsumexp, in which NaN of torch's exporter becomes 1, or reaches elements before it."""
+"""hypot, erfcx, signs and tests of numbers, and heaviside and logcumsumexp, of which torch's exporter loses NaN."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnx import TensorProto
+
+from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.sums import moved_back, up_to_each
+from onnx_sparse.converters.writing.lowering.angles import signed
+from onnx_sparse.converters.writing.lowering.special_functions import polynomial
+from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
+
+#: The logarithm of erfcx(x) / t for x >= 0, as a polynomial of t = 1 / (1 + x / 2) (Press et al., Numerical Recipes).
+_ERFCX = (
+    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
+    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+)
 
 
 @handles("aten.heaviside.default", to="Where")
@@ -19,6 +31,59 @@ def heaviside(node: Node, emit: TorchEmitter) -> Tensor:
     zero, one = emit.like(0, x), emit.like(1, x)
     positive = emit.op("Where", emit.op("Greater", x, zero), one, zero)
     return emit.op("Where", emit.op("Equal", x, zero), values, positive)
+
+
+@handles("aten.square.default", to="Mul")
+def square(node: Node, emit: TorchEmitter) -> Tensor:
+    """A product; torch decomposes it to a power, which has no kernel for bool."""
+    x = node.tensor("self")
+    x = emit.int64(x) if x.dtype == TensorProto.BOOL else x
+    return emit.op("Mul", x, x, shape=x.shape)
+
+
+@handles("aten.isfinite.default", to="IsInf, IsNaN")
+def is_finite(node: Node, emit: TorchEmitter) -> Tensor:
+    """Whether each number is neither infinite nor NaN."""
+    x = node.tensor("self")
+    if x.dtype not in FLOATS:
+        return emit.full(True, TensorProto.BOOL, emit.shape_of(x))
+    return emit.op("Not", emit.op("Or", emit.op("IsInf", x), emit.op("IsNaN", x)))
+
+
+@handles("aten.isnan.default", to="IsNaN")
+def is_nan(node: Node, emit: TorchEmitter) -> Tensor:
+    """Whether each number is NaN."""
+    x = node.tensor("self")
+    return emit.op("IsNaN", x) if x.dtype in FLOATS else emit.full(False, TensorProto.BOOL, emit.shape_of(x))
+
+
+@handles("aten.signbit.default", to="Less", notes="NaN has no sign.")
+@handles("prims.signbit.default", to="Less", notes="NaN has no sign.")
+def has_sign(node: Node, emit: TorchEmitter) -> Tensor:
+    """Whether each number is negative; -0 is."""
+    x = node.tensor("self")
+    if x.dtype == TensorProto.BOOL:
+        return emit.full(False, TensorProto.BOOL, emit.shape_of(x))
+    return signed(emit, x) if x.dtype in FLOATS else emit.op("Less", x, emit.like(0, x))
+
+
+@handles("aten.special_erfcx.default", to="Exp", notes="To single precision.")
+def scaled_complementary_error(node: Node, emit: TorchEmitter) -> Tensor:
+    """exp(x²) erfc(x), by an approximation that is near to 1.2e-7; ONNX's Erf of large numbers leaves no digit.
+
+    Raises:
+        Unsupported: Elements are double.
+    """
+    given = emit.floats(node.tensor("self"))
+    if given.dtype == TensorProto.DOUBLE:
+        raise Unsupported("double; it is computed to single precision: cast it to float32")
+    x = emit.cast(given, TensorProto.DOUBLE)
+    away, one = emit.op("Abs", x), emit.like(1, x)
+    nearness = emit.op("Reciprocal", emit.op("Add", one, emit.op("Mul", away, emit.like(0.5, x))))
+    made = emit.op("Mul", nearness, emit.op("Exp", polynomial(emit, _ERFCX[::-1], nearness)))
+    twice = emit.op("Mul", emit.op("Exp", emit.op("Mul", x, x)), emit.like(2, x))
+    made = emit.op("Where", emit.op("Less", x, emit.like(0, x)), emit.op("Sub", twice, made), made)
+    return emit.cast(made, given.dtype)
 
 
 @handles("aten.hypot.default", to="Sqrt")

@@ -19,10 +19,11 @@ def _angle(emit: Emitter, y: Tensor, x: Tensor) -> Tensor:
     of_equals = emit.op("Where", emit.op("Equal", height, zero), zero, emit.like(1, x))  # not 0 / 0, nor inf / inf
     slope = emit.op("Where", emit.op("Equal", height, width), of_equals, emit.op("Div", height, width))
     made = emit.op("Atan", slope)
-    made = emit.op("Where", _has_sign(x, emit), emit.op("Sub", pi, made), made)
-    return emit.op("Where", _has_sign(y, emit), emit.op("Neg", made), made)
+    made = emit.op("Where", signed(emit, x), emit.op("Sub", pi, made), made)
+    return emit.op("Where", signed(emit, y), emit.op("Neg", made), made)
 
 
-def _has_sign(x: Tensor, emit: Emitter) -> Tensor:
+def signed(emit: Emitter, x: Tensor) -> Tensor:
+    """Whether each float is negative; -0 is, and NaN is not."""
     zero = emit.like(0, x)
     return emit.op("Less", emit.op("Where", emit.op("Equal", x, zero), emit.op("Reciprocal", x), x), zero)

@@ -1,0 +1,72 @@
+"""Pads, adaptive pools, batches in training, and functions of signs and NaN, which torch's exporter writes wrongly."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+
+MANY = torch.export.Dim.DYNAMIC
+
+NUMBERS = [0.0, -0.0, 1.0, -1.5, torch.nan, torch.inf, -torch.inf, 1e30, -1e30]
+
+OF_NUMBERS = {
+    "angle": lambda _, x, y: torch.angle(x),
+    "of a sum": lambda _, x, y: torch.atan2(y * 0, (x[:, None] * torch.tensor([0.0, 0.0])).sum(1)),
+    "copysign": lambda _, x, y: torch.where(y.isnan(), y, torch.copysign(x, y)),
+    "erfcx": lambda _, x, y: torch.special.erfcx(x),
+    "isclose": lambda _, x, y: torch.isclose(x, y),
+    "of bool": lambda _, x, y: torch.isclose(x > 0, y > 0),
+    "isfinite of bool": lambda _, x, y: torch.isfinite(x > 0),
+    "log_ndtr": lambda _, x, y: torch.special.log_ndtr(x),
+    "prelu": lambda _, x, y: torch.nn.functional.prelu(x, torch.tensor([torch.inf])),
+    "signbit": lambda _, x, y: torch.signbit(x) & ~x.isnan(),
+    "square of bool": lambda _, x, y: torch.square(x > 0),
+}
+
+
+def test_functions_of_signs_and_nan(agree) -> None:
+    x, y = torch.tensor(list(itertools.product(NUMBERS, NUMBERS))).T.contiguous()
+    few = torch.linspace(-12, 12, 30)
+    agree(OF_NUMBERS, [(x, y), (few, few.flip(0)), (x[:0], y[:0])], dynamic=[{0: MANY}] * 2)
+
+
+def test_pads_that_crop_wrap_and_come_from_sizes(agree) -> None:
+    pad = torch.nn.functional.pad
+    calls = {
+        f"{mode} {before} {after}": lambda _, x, y, m=mode, b=before, a=after: pad(x, (b, a, a, b), m)
+        for mode in ("reflect", "replicate", "circular")
+        for before, after in ((2, 1), (-2, 2), (-1, -2))
+    }
+    calls["by a size"] = lambda _, x, y: pad(x, (y.shape[0] - 4, 1), "replicate")
+    x = torch.arange(48.0).reshape(2, 4, 6)
+    agree(calls, [(x, torch.ones(3)), (x.repeat(1, 2, 1), torch.ones(5))], dynamic=[{1: MANY}, {0: MANY}])
+
+
+def test_adaptive_pools_of_any_size(agree) -> None:
+    functional = torch.nn.functional
+    calls = {
+        "means": lambda _, x: functional.adaptive_avg_pool2d(x, (3, 2)),
+        "maxima": lambda _, x: functional.adaptive_max_pool2d(x, (3, 2), return_indices=True)[0],
+        "places": lambda _, x: functional.adaptive_max_pool2d(x, (3, 2), return_indices=True)[1],
+        "of rows": lambda _, x: functional.adaptive_avg_pool1d(x[0], 5),
+    }
+    torch.manual_seed(0)
+    sizes = [(4, 7), (1, 1), (6, 4), (9, 2)]
+    batches = [(torch.randn(2, 3, *size),) for size in sizes]
+    with_nan = torch.randn(2, 3, 5, 5)
+    with_nan[0, 0, 2, 2:4] = torch.nan
+    agree(calls, [*batches, (with_nan,)], dynamic=[{2: MANY, 3: MANY}])
+
+
+def test_batches_in_training(agree) -> None:
+    def normalized(_, x, mean, variance):
+        made = torch.ops.aten._native_batch_norm_legit_functional(x, mean, variance, mean, variance, True, 0.3, 1e-5)
+        return torch.cat([each.flatten() for each in made])
+
+    torch.manual_seed(0)
+    batches = [(torch.randn(n, 3, 4), torch.randn(3), torch.rand(3)) for n in (2, 1, 5)]
+    large = batches[0][0] * 1e30
+    agree({"all": normalized}, [*batches, (large, *batches[0][1:])], dynamic=[{0: MANY}, None, None])
