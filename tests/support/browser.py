@@ -23,6 +23,10 @@ def chromium() -> Iterator[Any]:
         opened.close()
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64  # a browser asks for many files at once
+
+
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
         """Nothing."""
@@ -31,7 +35,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of a folder's files."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+    server = _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

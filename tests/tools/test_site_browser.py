@@ -37,5 +37,6 @@ def test_everybody_can_use_it(address: str, scheme: str, width: int) -> None:
         )
         for name in PAGES:
             page.goto(f"{address}/{name}", wait_until="networkidle")
+            page.wait_for_selector(".md-search[aria-label]", state="attached")  # by the site's script
             assert axe_violations(page) == [], name
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
