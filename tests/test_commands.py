@@ -199,6 +199,14 @@ def test_score_says_what_the_command_says(converted, tmp_path, capsys):
         onnx_sparse.score(path, rows, tmp_path / "scores.parquet", engine="dask")
 
 
+def test_benchmark_takes_rows_of_features(converted):
+    (feature,) = onnx_sparse.features(converted.model)
+    made = onnx_sparse.benchmark(converted.model, rows={feature: [[1], [2, 3]]}, seconds=0.01, threads=[1])
+    assert [line.rows for line in made.lines] == [2]
+    with pytest.raises(ValueError, match="no feature 'nothing'"):
+        onnx_sparse.benchmark(converted.model, rows={"nothing": [[1]]})
+
+
 def test_report_shows_itself_in_a_frame(converted, tmp_path):
     made = onnx_sparse.report(converted.model, times=False)
     html = made._repr_html_()

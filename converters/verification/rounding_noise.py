@@ -34,6 +34,10 @@ _MOST = 1e-2
 #: all elements differ by at most so many times as much as they were seen to move: such steps are rare, faults are not.
 _MOST_OF_STEPS, _TIMES_OF_STEPS = 5e-2, 2
 
+#: Two programs' sums of many products differ by more than the last digit: if moves by it do not show the steps, inputs
+#: are moved by so many times as much.
+_FAR = 4
+
 #: Operators that quantize, and those between a Round and the products with a scale before and after it.
 _QUANTIZING = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 _BETWEEN = frozenset({"Add", "Cast", "Clip", "Max", "Min", "Sub", "Where"})
@@ -84,16 +88,7 @@ class RoundingNoise:
             got: What the model makes of it.
             magnitudes: The magnitudes of the outputs over all batches.
         """
-        of_source, of_model = ([np.zeros(value.shape) for value in want] for _ in range(2))
-        is_measured = False
-        for base, moved in self._moved_runs(feeds, want, got):
-            is_measured = True
-            spreads = of_source if base is want else of_model
-            for spread, before, after in zip(spreads, base, moved, strict=True):
-                if is_float(before) and before.shape == after.shape == spread.shape:
-                    with np.errstate(invalid="ignore"):
-                        apart = np.abs(before.astype(np.float64) - after.astype(np.float64))
-                    np.maximum(spread, np.nan_to_num(apart, posinf=0), out=spread)
+        of_source, of_model, is_measured = self._spreads(self._moved_runs(feeds, want, got, self.others), want)
         largest = max(map(_largest, feeds.values()), default=0.0)
         if not is_measured:  # nothing can be moved
             return [self._tenth(value, _largest(value)) for value in want]
@@ -105,30 +100,57 @@ class RoundingNoise:
             limits = (source, np.maximum(part, absolute)), (model, np.where(part > 0, part, absolute))
             floor = np.maximum(*(_limited(spread, most) for spread, most in limits))
             if self.has_steps and is_float(value):
-                steps = np.minimum(np.maximum(source, model), _MOST_OF_STEPS * magnitude)
-                floor = np.maximum(floor, _step(value, got[k], steps))
+                apart, most = _apart(value, got[k]), _MOST_OF_STEPS * magnitude
+                steps = np.minimum(np.maximum(source, model), most)
+                if apart.max(initial=0) > _step(apart, steps):
+                    far = self._moved_runs(feeds, want, got, (), _FAR)
+                    far_source, far_model, _ = self._spreads(far, want)
+                    steps = np.maximum(steps, np.minimum(np.maximum(far_source[k], far_model[k]), most))
+                floor = np.maximum(floor, _step(apart, steps))
             floors.append(floor)
         return floors
 
     def _tenth(self, want: Array, of: float) -> Array:
         return np.full(want.shape, 0.1 * relative_tolerance(want, self.computed) * of if is_float(want) else 0.0)
 
+    @staticmethod
+    def _spreads(
+        runs: Iterable[tuple[bool, Sequence[Array], Sequence[Array]]], want: Sequence[Array]
+    ) -> tuple[list[Array], list[Array], bool]:
+        """How far moves move the elements of the source's outputs, and of the model's; and whether there is a move."""
+        of_source, of_model = ([np.zeros(value.shape) for value in want] for _ in range(2))
+        is_measured = False
+        for is_source, base, moved in runs:
+            is_measured = True
+            for spread, before, after in zip(of_source if is_source else of_model, base, moved, strict=True):
+                if is_float(before) and before.shape == after.shape == spread.shape:
+                    np.maximum(spread, _apart(before, after), out=spread)
+        return of_source, of_model, is_measured
+
     def _moved_runs(
-        self, feeds: Mapping[str, Array], want: Sequence[Array], got: Sequence[Array]
-    ) -> Iterator[tuple[Sequence[Array], Sequence[Array]]]:
-        """What outputs are, and what they are after a move; one that a program refuses says nothing."""
+        self,
+        feeds: Mapping[str, Array],
+        want: Sequence[Array],
+        got: Sequence[Array],
+        others: Sequence[Run],
+        far: int = 1,
+    ) -> Iterator[tuple[bool, Sequence[Array], Sequence[Array]]]:
+        """Whether the source ran, what outputs are, and what they are after a move; one that a program refuses says
+        nothing. Inputs are moved by `far` units."""
         rng = np.random.default_rng(0)
-        drawn = [{name: self._moved(value, rng) for name, value in feeds.items()} for _ in range(_MOVES)]
+        drawn = [
+            {name: self._moved(value, far * self._unit, rng) for name, value in feeds.items()} for _ in range(_MOVES)
+        ]
         batches = [b for b in drawn if any(not np.array_equal(b[n], feeds[n], equal_nan=is_float(b[n])) for n in b)]
         runs = [(want, self.source, batch) for batch in batches] + [(got, self.model, batch) for batch in batches]
-        for base, run, batch in [*runs, *((got, other, feeds) for other in self.others)]:
+        for base, run, batch in [*runs, *((got, other, feeds) for other in others)]:
             try:
-                yield base, run(batch)
+                yield base is want, base, run(batch)
             except Exception:  # whatever programs raise
                 continue
 
-    def _moved(self, value: Array, rng: np.random.Generator) -> Array:
-        return moved(value, self._unit, rng, self.kept) if is_float(value) else value
+    def _moved(self, value: Array, unit: float, rng: np.random.Generator) -> Array:
+        return moved(value, unit, rng, self.kept) if is_float(value) else value
 
     @cached_property
     def others(self) -> Sequence[Run]:
@@ -145,10 +167,13 @@ def _limited(spread: Array, most: Array) -> Array:
     return np.asarray(np.minimum(_TIMES * np.maximum(spread, _typical(spread)), most))
 
 
-def _step(want: Array, got: Array, seen: Array) -> float:
-    """The largest step that was seen; 0 if the elements of an output differ by more than rare steps explain."""
+def _apart(one: Array, other: Array) -> Array:
     with np.errstate(invalid="ignore"):
-        apart = np.nan_to_num(np.abs(want.astype(np.float64) - got.astype(np.float64)), posinf=0)
+        return np.asarray(np.nan_to_num(np.abs(one.astype(np.float64) - other.astype(np.float64)), posinf=0))
+
+
+def _step(apart: Array, seen: Array) -> float:
+    """The largest step that was seen; 0 if the elements of an output differ by more than rare steps explain."""
     is_rare = apart.shape == seen.shape and _typical(apart) <= _TIMES_OF_STEPS * _typical(seen)
     return float(seen.max(initial=0)) if is_rare else 0.0
 

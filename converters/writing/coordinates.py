@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
@@ -37,10 +36,21 @@ def valid_indices(indices: Tensor, shape: Tensor, emit: Emitter, order: str = "a
     return valid
 
 
-def positions(indices: Tensor, shape: Tensor, rank: int, emit: Emitter) -> Tensor:
+def dimensions(indices: Tensor, shape: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
+    """The rank of a sparse tensor, a vector of one element, and the numbers of its dimensions."""
+    try:
+        rank = sparse_rank(indices, shape)
+    except Unsupported:
+        count = emit.shape_of(shape)
+        return count, emit.op("Range", emit.constant(0), emit.scalar(count), emit.constant(1), shape=(None,))
+    return emit.constant([rank]), emit.constant([*range(rank)])
+
+
+def positions(indices: Tensor, shape: Tensor, emit: Emitter) -> Tensor:
     """The position of each entry in the flattened dense tensor, from coordinates [N, R] and sizes [R]."""
+    _, numbers = dimensions(indices, shape, emit)
     # Row k of the mask picks the sizes after dimension k, whose product is the stride of that dimension.
-    after = emit.constant(np.triu(np.ones((rank, rank)), 1), TensorProto.BOOL)
+    after = emit.op("Less", emit.op("Unsqueeze", numbers, emit.constant([1])), numbers)
     factors = emit.op("Where", after, shape, emit.constant(1))
     strides = emit.op("ReduceProd", factors, emit.constant([1]), keepdims=0)
     return emit.op("ReduceSum", emit.op("Mul", indices, strides), emit.constant([1]), keepdims=0)
@@ -59,15 +69,13 @@ def one_for_each(values: Tensor, indices: Tensor, emit: Emitter) -> Tensor:
     return emit.op("Split", values, emit.size(indices, 0), shape=values.shape, axis=0)
 
 
-def in_row_major_order(
-    indices: Tensor, values: Tensor, shape: Tensor, rank: int, emit: Emitter
-) -> tuple[Tensor, Tensor]:
+def in_row_major_order(indices: Tensor, values: Tensor, shape: Tensor, emit: Emitter) -> tuple[Tensor, Tensor]:
     """Coordinates and values, sorted by coordinates; entries with equal coordinates keep their order.
 
     The model refuses coordinates outside the shape: their positions are those of other elements.
     """
     indices = valid_indices(indices, shape, emit)
-    place = positions(indices, shape, rank, emit)
+    place = positions(indices, shape, emit)
     _, order = emit.node("TopK", [place, emit.shape_of(place)], [TensorProto.INT64] * 2, largest=0, axis=0)
     return emit.op("Gather", indices, order), emit.op("Gather", values, order)
 

@@ -25,7 +25,7 @@ def batches_of(
 
     Args:
         path: The model's file.
-        rows: The inputs of a run; None to draw rows.
+        rows: The inputs of a run, or rows as `Features.feeds` takes them; None to draw rows.
         sizes: The numbers of rows.
         seed: The same seed draws the same rows.
 
@@ -37,7 +37,10 @@ def batches_of(
 
     proto = load(path)
     if rows is not None:
-        batches = given_batches(features(proto), rows, sizes)
+        known = features(proto)
+        inputs = {name for feature in known.values() for name in feature.inputs.values()}
+        is_run = isinstance(rows, Mapping) and inputs <= rows.keys()
+        batches = given_batches(known, rows if is_run else known.feeds(rows), sizes)
     else:
         try:
             batches = drawn_batches(proto, sizes, seed)

@@ -374,6 +374,19 @@ class TestRoundingNoise:
         """A number between two steps becomes either; a model that does not quantize has no such excuse."""
         assert self.of_steps(self.STEPPED, has_steps=has_steps).ok == has_steps
 
+    @pytest.mark.parametrize(("digits", "ok"), [(3, True), (300, False)])
+    def test_steps_between_sums_in_another_order(self, digits, ok):
+        """Such sums differ by more than their last digit: no move by one digit crosses the middle between two steps."""
+
+        def stepped(up):
+            return lambda feeds: [np.rint(feeds["x"].astype(np.float64) * 64 * (1 + up * 2.0**-23)) / 64]
+
+        x = np.float32([(k + 0.5 * (k % 8 == 0)) / 64 * (1 - digits * 2.0**-24) for k in range(64)])
+        noise = RoundingNoise(stepped(0), stepped(digits), list, has_steps=True)
+        batch = Attempt(Batch("steps", {"x": x}), stepped(0)({"x": x}))
+        (record,) = compare_batches([batch], {"y": "float64"}, stepped(digits), noise=noise)
+        assert record.ok == ok
+
     @pytest.mark.parametrize(
         "wrong",
         [lambda y: y * np.float32(1.03), lambda y: y + np.float32(1 / 64), lambda y: np.where(y > 0.5, y - 1 / 64, y)],

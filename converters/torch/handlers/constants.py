@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _OWN: dict[type, int] = {bool: TensorProto.BOOL, int: TensorProto.INT64, float: TensorProto.FLOAT}
 
 
-@handles("aten.scalar_tensor.default", to="Constant, Cast")
+@handles("aten.scalar_tensor.default", "prims.scalar_tensor.default", to="Constant, Cast")
 def scalar_tensor(node: Node, emit: TorchEmitter) -> Tensor:
     """A number in a type, by default float."""
     return _number(node, "s", node.optional_integer("dtype") or TensorProto.FLOAT, emit)
@@ -71,8 +71,7 @@ def arange(node: Node, emit: TorchEmitter) -> Tensor:
 
 
 def _number(node: Node, name: str, dtype: int, emit: TorchEmitter) -> Tensor:
-    node.disregard("layout", "device", "pin_memory")  # and all results are contiguous
-    if node.has("memory_format"):
-        node.disregard("memory_format")
+    # All results are contiguous.
+    node.disregard(*filter(node.has, ("layout", "device", "pin_memory", "memory_format")))
     number = node.number(name)
     return emit.cast(number, dtype) if isinstance(number, Tensor) else emit.constant(number, dtype)

@@ -19,7 +19,7 @@ _NUMBERS = ("number", "float", "Optional[number]", "Optional[float]")
 #: Random ones, those that are not converted, and those with which no program of torch.export calls.
 _OTHERS = (
     *("bernoulli", "copysign", "cross_entropy_loss", "histc", "linalg_", "nanquantile", "pdist", "pinverse"),
-    *("quantile", "rrelu", "scaled_dot_product", "special_xlog1py", "special_zeta"),
+    *("quantile", "rrelu", "scaled_dot_product", "special_zeta"),
 )
 _BY_NUMBER_AND_FACTOR = ("add.Scalar", "sub.Scalar", "subtract.Scalar")
 

@@ -31,12 +31,15 @@ def reduce_to_extreme(node: Node, emit: Emitter) -> Tensor:
     return _reduced(op_type, data, node, emit)
 
 
-@handles("EuclideanNorm", to="ReduceL2", dtypes=("float16", "bfloat16", "float"))
+@handles("EuclideanNorm", to="ReduceL2", dtypes=_FLOAT_NAMES)
 def reduce_norm(node: Node, emit: Emitter) -> Tensor:
-    """The root of the sum of squares."""
-    if node["input"].dtype not in (TensorProto.FLOAT, *HALF_FLOATS):
-        raise Unsupported("ONNX Runtime has norms of float32 only")
-    return _reduced("ReduceL2", node["input"], node, emit)
+    """The root of the sum of squares; ONNX Runtime has no ReduceL2 of double."""
+    x = node["input"]
+    if x.dtype not in FLOATS:
+        raise Unsupported("only norms of floats are converted: the roots of integers that overflow are not defined")
+    if x.dtype == TensorProto.DOUBLE:
+        return emit.op("Sqrt", _reduced("ReduceSum", emit.op("Mul", x, x), node, emit))
+    return _reduced("ReduceL2", x, node, emit)
 
 
 @handles("All", "Any", to="ReduceMin", dtypes=("bool",))

@@ -159,4 +159,4 @@ def _entries(node: Node, names: tuple[str, ...], emit: Emitter) -> _Sets:
     start, end = emit.constant([0]), emit.constant([rank])
     sizes = emit.op("Slice", shape, start, end)
     leading = emit.op("Slice", indices, start, end, emit.constant([1]))
-    return _Sets(positions(leading, sizes, rank, emit), one_for_each(values, indices, emit), sizes, rank)
+    return _Sets(positions(leading, sizes, emit), one_for_each(values, indices, emit), sizes, rank)

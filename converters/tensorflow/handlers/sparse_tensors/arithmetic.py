@@ -136,7 +136,7 @@ def _groups(indices: Tensor, shape: Tensor, stay: list[int], emit: Emitter) -> _
     sizes = emit.op("Gather", shape, emit.constant([*stay]), axis=0)
     if stay:
         columns = emit.op("Gather", indices, emit.constant([*stay]), axis=1, shape=(None, len(stay)))
-        places = positions(valid_indices(columns, sizes, emit), sizes, len(stay), emit)
+        places = positions(valid_indices(columns, sizes, emit), sizes, emit)
     else:
         places = emit.op("Mul", column(indices, 0, emit), emit.constant(0))
     count = emit.op("ReduceProd", sizes, emit.constant([0]), keepdims=0)
@@ -201,13 +201,12 @@ def _combined(kind: str, node: Node, emit: Emitter) -> tuple[Tensor, Tensor, Ten
     The model refuses entries in another order, or twice: TensorFlow merges the two as if they were sorted.
     """
     shape = node["a_shape"]
-    rank = sparse_rank(node["a_indices"], shape)
-    if not rank:
+    if not sparse_rank(node["a_indices"], shape):
         raise Unsupported("sparse tensors without dimensions")
     valid = [valid_indices(node[f"{x}_indices"], node[f"{x}_shape"], emit, "row_major") for x in "ab"]
     indices = emit.op("Concat", *valid, axis=0)
     values = emit.op("Concat", node["a_values"], node["b_values"], axis=0)
-    place = positions(indices, shape, rank, emit)
+    place = positions(indices, shape, emit)
     found = emit.node("Unique", [place], [TensorProto.INT64] * 4, sorted=1)
     _, first, which, counts = found
     many = emit.op("Squeeze", emit.shape_of(first), emit.constant([0]))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.coordinates import (
+    dimensions,
     in_row_major_order,
     one_for_each,
-    sparse_rank,
     valid_indices,
 )
 from onnx_sparse.converters.writing.emitter import Emitter
@@ -24,9 +23,8 @@ _ANYTHING = ("every type",)
 def sparse_reorder(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries in row-major order."""
     indices, shape = node["input_indices"], node["input_shape"]
-    rank = sparse_rank(indices, shape)
     values = one_for_each(node["input_values"], indices, emit)
-    return in_row_major_order(indices, values, shape, rank, emit)
+    return in_row_major_order(indices, values, shape, emit)
 
 
 @handles("SparseToDense", to="ScatterND", dtypes=_ANYTHING, ignored=("validate_indices",))
@@ -73,8 +71,7 @@ def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     shape, count = node["shape"], int(node.attributes["num_split"])
     indices = valid_indices(node["indices"], shape, emit)
     values = one_for_each(node["values"], indices, emit)
-    rank = emit.constant(sparse_rank(indices, shape))
-    numbers = emit.op("Range", emit.constant(0), rank, emit.constant(1))
+    rank, numbers = dimensions(indices, shape, emit)
     along = emit.op("Mod", emit.op("Reshape", node["split_dim"], emit.constant([1])), rank)
     unit = emit.cast(emit.op("Equal", numbers, along), TensorProto.INT64)
     place = emit.op("ReduceSum", emit.op("Mul", indices, unit), emit.constant([1]), keepdims=0)
@@ -97,20 +94,20 @@ def sparse_split(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def sparse_concat(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of all tensors, shifted along the dimension, in row-major order."""
     indices, shapes = node.all("indices"), node.all("shapes")
-    rank = sparse_rank(indices[0], shapes[0])
-    along = int(node.attributes["concat_dim"]) % rank
-    unit = emit.constant(np.eye(rank)[along], TensorProto.INT64)
+    rank, numbers = dimensions(indices[0], shapes[0], emit)
+    along = emit.op("Mod", emit.constant(node.attributes["concat_dim"]), rank)
+    unit = emit.cast(emit.op("Equal", numbers, along), TensorProto.INT64)
     moved, offset = [indices[0]], emit.op("Mul", shapes[0], unit)
     for entries, shape in zip(indices[1:], shapes[1:], strict=True):
         moved.append(emit.op("Add", entries, offset))
         offset = emit.op("Add", offset, emit.op("Mul", shape, unit))
     # The offset is the total length so far along the dimension, and 0 along the others.
-    others = emit.constant(1 - np.eye(rank, dtype=np.int64)[along])
+    others = emit.op("Sub", emit.constant(1), unit)
     shape = emit.op("Add", emit.op("Mul", shapes[0], others), offset)
     together = emit.op("Concat", *moved, axis=0)
     pairs = zip(node.all("values"), indices, strict=True)
     values = emit.op("Concat", *(one_for_each(part, entries, emit) for part, entries in pairs), axis=0)
-    return (*in_row_major_order(together, values, shape, rank, emit), shape)
+    return (*in_row_major_order(together, values, shape, emit), shape)
 
 
 @handles("SparseFillEmptyRows", notes="attribute order is row_stable: TensorFlow sorts by row only")

@@ -55,6 +55,6 @@ def as_string(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
 def change_case(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """Change the case of ASCII letters, as TensorFlow does without an encoding."""
     if node.attributes.get("encoding"):
-        raise Unsupported("only ASCII is changed, which needs no encoding: the attribute must be omitted")
+        raise Unsupported("only the case of ASCII is changed, not that of Unicode: the attribute must be omitted")
     case = node.op_type.removeprefix("String").upper()
     return emit.domain_op("StringCase", {"input": node["input"]}, {"case": case})
