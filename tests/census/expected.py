@@ -35,7 +35,9 @@ class Expected:
 
 _UNWRITTEN = "they show memory that nobody has written"
 _RANDOM = "random numbers, which the comparison does not see in whole numbers and in single elements"
-_CONVOLUTIONS = "ONNX Runtime convolves no whole numbers, and no channels to zeros; sums of large products overflow in another order"
+_CONVOLUTIONS = (
+    "ONNX Runtime takes no whole numbers nor weights without channels, and sums large products in another order"
+)
 _OPEN = "found, and not repaired yet"
 _NO_ROWS = "torch's decompositions divide by the number of rows or classes, of which there are none"
 
