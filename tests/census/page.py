@@ -77,7 +77,7 @@ def page() -> str:
         for line in sorted(lines, key=lambda line: str(line["operator"]))
     ]
     table = _table(["operator", *_COLUMNS, "why"], rows)
-    expected = [f"- `{each.operators}`: {each.reason}." for each in EXPECTED]
+    expected = dict.fromkeys(f"- `{each.operators}`: {each.reason}." for each in EXPECTED)
     return f"""\
 # Torch operators
 
