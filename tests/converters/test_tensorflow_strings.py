@@ -175,7 +175,7 @@ def test_case_of_other_letters_is_refused():
     lower = tf.function(
         lambda words: tf.strings.lower(words, encoding="utf-8"), input_signature=[tf.TensorSpec([None], tf.string)]
     )
-    with pytest.raises(ConversionError, match="only ASCII is changed"):
+    with pytest.raises(ConversionError, match="only the case of ASCII is changed"):
         convert(lower)
 
 
