@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from native.sessions import Array, one_node, run, session_for
 from native.sized_inputs import Inputs, bags, cases, segment, shuffled_strings
 from native.test_addresses import displaced
+from native.test_regex_time import session_of
 from native.test_threads import every_operator
 
 import onnx_sparse
@@ -209,6 +210,25 @@ def assert_each_failure_is_an_error(
         assert "out of memory" in str(outcome)
         assert keeps or LIBRARY.onnx_sparse_allocations_blocks() == blocks, "memory is lost"
     pytest.fail("the number of allocations is not bounded")
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+def test_a_regular_expression_is_searched_slowly_where_memory_runs_out(for_good: bool) -> None:
+    assert LIBRARY is not None
+    session, texts = session_of("x*y|x"), {"x": np.array(["x" * 1500], object)}
+    (expected,) = session.run(None, texts)
+    right = 0
+    for succeeding in range(10_000):
+        LIBRARY.onnx_sparse_allocations_fail_after(succeeding, for_good)
+        try:
+            found = session.run(None, texts)[0].tolist()
+        except Exception as error:
+            found = str(error)
+        if not LIBRARY.onnx_sparse_allocations_fail_after(-1, 0):
+            break
+        assert found == expected.tolist() or "out of memory" in found
+        right += found == expected.tolist()
+    assert right > 0
 
 
 @pytest.mark.parametrize(

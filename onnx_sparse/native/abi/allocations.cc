@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "abi/exported.h"
 
@@ -54,6 +55,9 @@ namespace onnx_sparse {
 
 NoAllocation::NoAllocation() { ++tasks; }
 NoAllocation::~NoAllocation() { --tasks; }
+
+CaughtAllocation::CaughtAllocation() : tasks_(std::exchange(tasks, 0)) {}
+CaughtAllocation::~CaughtAllocation() { tasks = tasks_; }
 
 }  // namespace onnx_sparse
 

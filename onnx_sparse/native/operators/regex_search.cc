@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <utility>
 
+#include "abi/allocations.h"
 #include "operators/requirements.h"
 
 namespace onnx_sparse {
@@ -105,6 +107,8 @@ void Viability::start(std::string_view text) {
     words_ = (count + 63) / 64;
     block_ = std::max(kLeastPlaces, kWordsOfBlock / words_);
     std::vector<std::vector<uint32_t>> sources(count);
+    ends_.clear();
+    sources_.clear();
     for (uint32_t k = 0; k < count; ++k) {
       const Expression::Instruction& made = instructions[k];
       if (made.code == Expression::kMatch || made.code == Expression::kCharacters) {
@@ -116,13 +120,14 @@ void Viability::start(std::string_view text) {
         sources[k + 1].push_back(k);
       }
     }
-    splits_.push_back(0);
+    std::vector<uint32_t> splits{0};
     for (const auto& some : sources) {
       sources_.insert(sources_.end(), some.begin(), some.end());
-      splits_.push_back(static_cast<uint32_t>(sources_.size()));
+      splits.push_back(static_cast<uint32_t>(sources_.size()));
     }
     passed_.resize(expression_.classes_.size());
     later_.reserve(count);
+    splits_ = std::move(splits);  // last: memory may run out before
   }
   const size_t blocks = text.size() / block_ + 1;
   const size_t rest = kRowsOfCharacter * words_;
@@ -282,6 +287,7 @@ bool Search::find(std::string_view text, size_t begin, bool whole) {
   if (whole) return search(text, begin, true);
   if (!is_viable_ && scanned_ > kMostScans * text_.size() + kFewBytes) {
     try {
+      [[maybe_unused]] const CaughtAllocation here{};
       viability_.start(text_);
       is_viable_ = true;
     } catch (const std::bad_alloc&) {
