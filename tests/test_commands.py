@@ -197,6 +197,9 @@ def test_score_says_what_the_command_says(converted, tmp_path, capsys):
         onnx_sparse.score(path, rows, tmp_path / "failed")
     with pytest.raises(ValueError, match="engine = 'dask' is not one of"):
         onnx_sparse.score(path, rows, tmp_path / "scores.parquet", engine="dask")
+    for held in (None, {"items": [[1]]}, [[1], [2]]):
+        with pytest.raises(TypeError, match=r"^rows: expected paths of files, got .*; session\.predict takes rows"):
+            onnx_sparse.score(path, held, tmp_path / "held")
 
 
 def test_benchmark_takes_rows_of_features(converted):

@@ -112,8 +112,15 @@ class ScoreSettings:
 
     @property
     def paths(self) -> list[str]:
-        """The files, folders and patterns of rows."""
+        """The files, folders and patterns of rows.
+
+        Raises:
+            TypeError: They are something else, such as the rows themselves.
+        """
         rows = [self.rows] if isinstance(self.rows, (str, os.PathLike)) else self.rows
+        if not isinstance(rows, Sequence) or not all(isinstance(path, (str, os.PathLike)) for path in rows):
+            kind = type(self.rows).__name__
+            raise TypeError(f"rows: expected paths of files, got {kind}; session.predict takes rows in memory")
         return [os.fspath(path) for path in rows]
 
     @property
