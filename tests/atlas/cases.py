@@ -215,9 +215,8 @@ def _fits(number: float, to: np.dtype[Any]) -> bool:
 
 
 def _grid_sample(op_type: str) -> Iterator[Case]:
-    torch = _torch()
-    if torch is None:
-        return
+    import torch
+
     image = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4) % 7
     for name, value in specials(np.dtype(np.float32)).items():
         pair = np.array([[value, 0.1], [0.1, value], [value, value]], np.float32)
@@ -231,14 +230,6 @@ def _grid_sample(op_type: str) -> Iterator[Case]:
             attributes = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
             node = _node(op_type, {"x": image, "g": grid}, attributes)
             yield Case(node, f"{name}, {mode}, {padding}, aligned {aligned}", [want])
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch
 
 
 FAMILIES: dict[str, Callable[[str], Iterator[Case]]] = {
