@@ -124,7 +124,7 @@ class TorchEmitter(Emitter):
             return ()
         return tuple(self.tensor(value) for value in producer.inputs if value is not None)
 
-    def by_torchlib(self, function: str, *arguments: Tensor | list[Tensor | None]) -> Tensor:
+    def by_torchlib(self, function: str, *arguments: Tensor | list[Tensor | None], **options: bool) -> Tensor:
         """What torch's exporter writes itself, by the name of its function."""
         from onnxscript.function_libs.torch_lib.ops import core
 
@@ -133,7 +133,7 @@ class TorchEmitter(Emitter):
                 return [given(one) for one in argument]
             return None if argument is None else self.value(argument)
 
-        made = self.tensor(getattr(core, function)(*map(given, arguments)))
+        made = self.tensor(getattr(core, function)(*map(given, arguments), **options))
         self._made.add(made.name)
         return made
 

@@ -1,4 +1,4 @@
-"""x[ids] and x[mask]."""
+"""x[ids], x[mask] and x[ids, ids] = y."""
 
 from __future__ import annotations
 
@@ -30,3 +30,30 @@ def index(node: Node, emit: TorchEmitter) -> Tensor:
             sizes = None if x.shape is None else (*x.shape[:axis], None, *x.shape[axis + 1 :])
             return emit.op("Compress", x, ids, axis=axis, shape=sizes)
     return emit.by_torchlib("aten_index", x, indices)
+
+
+@handles("aten.index_put.default", to="ScatterND", notes="By torch's exporter, but for ids that are broadcast.")
+def index_put(node: Node, emit: TorchEmitter) -> Tensor:
+    """Elements by ids or a mask are set, or added to. Ids that are broadcast with none are none."""
+    indices = node.tensors("indices")
+    given = [ids for ids in indices if ids is not None]
+    if any(ids.dtype == TensorProto.BOOL for ids in given):
+        broadcast = indices
+    else:
+        together = iter(_broadcast([emit.int64(ids) for ids in given], emit))
+        broadcast = [None if ids is None else next(together) for ids in indices]
+    return emit.by_torchlib(
+        "aten_index_put", node.tensor("self"), broadcast, node.tensor("values"), accumulate=node.flag("accumulate")
+    )
+
+
+def _broadcast(tensors: list[Tensor], emit: TorchEmitter) -> list[Tensor]:
+    """Tensors with one shape; a size of 1 becomes 0 where another is."""
+    sizes = [emit.value(tensor).shape for tensor in tensors]
+    if all(size is not None and size == sizes[0] and not size.has_unknown_dim() for size in sizes):
+        return tensors
+    shape = emit.shape_of(tensors[0])
+    for tensor in tensors[1:]:
+        shape = emit.shape_of(emit.op("Expand", tensor, shape))
+    rank = max(tensor.rank for tensor in tensors)
+    return [emit.op("Expand", tensor, shape, shape=(None,) * rank) for tensor in tensors]

@@ -1,4 +1,4 @@
-"""x[ids] and x[mask], against torch."""
+"""x[ids], x[mask] and x[ids, ids] = y, against torch."""
 
 from __future__ import annotations
 
@@ -52,3 +52,35 @@ def test_ids_and_masks(agree) -> None:
 def test_no_ids(agree) -> None:
     calls = {name: lambda _, *given, name=name: CALLS[name](*given) for name in ("rows", "columns", "rows by a mask")}
     agree(calls, [BATCHES[0], batch([], [True, False]), batch([], [False] * 4)], dynamic=[{0: MANY}] * 3)
+
+
+def assigned(x: Any, place: Any, value: Any) -> Any:
+    y = x.clone()
+    y[place] = value
+    return y
+
+
+#: How elements of x [5, 5, 3] are set by rows i and columns j, which are broadcast.
+PAIRS: dict[str, Any] = {
+    "a number": lambda x, i, j: assigned(x, (i[:, None], j[None]), 100.0),
+    "values": lambda x, i, j: assigned(x, (i[:, None], j[None]), x[i][:, j] * 2),
+    "added": lambda x, i, j: x.index_put((i[:, None], j[None]), x[0, 0], accumulate=True),
+    "int32": lambda x, i, j: x.index_put((i[:, None].int(), j[None].int()), x[0, 0]),
+    "one row": lambda x, i, j: x.index_put((torch.tensor([0]), j), x[0, 0]),
+    "a row that is a number": lambda x, i, j: x.index_put((torch.tensor(1), j), x[0, 0]),
+    "a dimension between": lambda x, i, j: assigned(x, (i[:, None], slice(None), j[None] % 3), 100.0),
+    "the last dimensions": lambda x, i, j: assigned(x, (slice(None), i[:, None], j[None] % 3), 100.0),
+    "one vector": lambda x, i, j: x.index_put((i, i), x[0, 0]),
+    "read": lambda x, i, j: x[i[:, None], j[None]],
+    "read, one row": lambda x, i, j: x[torch.tensor([0]), j],
+}
+
+
+@pytest.mark.slow
+def test_pairs_that_are_broadcast(agree) -> None:
+    """No rows and one column are no places, as one row and no columns are."""
+    x = torch.randn(5, 5, 3, generator=torch.Generator().manual_seed(0))
+    vectors = [torch.tensor(ids, dtype=torch.int64) for ids in ([0, 2], [1], [])]
+    batches = [(x, i, j) for i in vectors for j in (torch.tensor([0, 1, 4]), *vectors[1:])]
+    calls = {name: lambda _, *given, call=call: call(*given) for name, call in PAIRS.items()}
+    agree(calls, batches, dynamic=[{}, {0: MANY}, {0: MANY}])
