@@ -6,7 +6,7 @@ torch.export does not trace torch.autograd.grad. make_fx does: what it makes is 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
@@ -100,13 +100,3 @@ def _require_all_sizes(traced: Any, dynamic_shapes: Any) -> None:
                 for symbol, place in places.items():
                     told = told.replace(str(symbol), place)
                 raise ConversionError(f"it is traced for sizes with {told}; declare these static")
-
-
-def recording_gradients(model: Any) -> Callable[..., Any]:
-    """The module, called with gradients where the caller has none."""
-
-    def call(*args: Any, **named: Any) -> Any:
-        with require("torch").enable_grad():
-            return model(*args, **named)
-
-    return call

@@ -9,34 +9,34 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.input_layout import describe
-from onnx_sparse.converters.torch.source import Source
+from onnx_sparse.converters.torch.source import IsolatedSource, Source
 from onnx_sparse.converters.verification.reference import Reference
 from onnx_sparse.converters.verification.verify import verify
 
 
 class TorchReference(Reference):
-    """A program that runs in torch, in this process.
+    """A program that runs in torch, in a process of its own.
 
     Args:
-        loaded: The program.
+        program: The program.
         model: What it was converted to.
     """
 
     program = "torch"
 
-    def __init__(self, loaded: Source, model: ModelProto) -> None:
+    def __init__(self, program: IsolatedSource, model: ModelProto) -> None:
         self.inputs = [value.name for value in model.graph.input]
         self.outputs = dict.fromkeys((value.name for value in model.graph.output), "")
-        self.specs, self.layout = describe(loaded)
-        self._loaded = loaded
+        self.specs, self.layout = describe(program.source)
+        self._program = program
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Its outputs."""
-        return self._loaded.run(feeds)
+        return self._program.run(feeds)
 
     def guard(self, feeds: Mapping[str, Array]) -> str:
-        """Why torch.export's program refuses a batch that the module takes."""
-        return self._loaded.guard(feeds)
+        """Why the program does not hold for a batch with which it runs."""
+        return self._program.guard(feeds)
 
 
 def require_agreement(source: Source, model: ModelProto) -> None:
@@ -45,7 +45,8 @@ def require_agreement(source: Source, model: ModelProto) -> None:
     Raises:
         ConversionError: An output differs, or was not compared; the message has all of these.
     """
-    records = verify(TorchReference(source, model), model)
+    with source.isolated() as program:
+        records = verify(TorchReference(program, model), model)
     failed = [f"{record.output} {record.verdict}: {record.note}" for record in records if not record.ok]
     if failed:
         raise ConversionError("\n  ".join(["verification fails:", *failed]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -90,7 +90,12 @@ class _Torch(Road[Options, "Source"]):
     ) -> AbstractContextManager[Reference]:
         from onnx_sparse.converters.torch.reference import TorchReference
 
-        return nullcontext(TorchReference(loaded, model))
+        @contextmanager
+        def isolated() -> Iterator[Reference]:
+            with loaded.isolated() as program:
+                yield TorchReference(program, model)
+
+        return isolated()
 
     def draw(self, loaded: Source, picture: Picture) -> None:
         from onnx_sparse.converters.torch.picture import draw

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +18,30 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
+from onnx_sparse.converters.torch.running import Runner
+from onnx_sparse.converters.torch.state import State, state_of
+from onnx_sparse.converters.verification.isolation import CAN_FORK, Isolated
 from onnx_sparse.files.guarded_files import open_file, require_harmless_archive
 
 
 @dataclass(frozen=True)
 class Source:
-    """A program of torch, and what runs it.
+    """A program of torch.
+
+    It is what runs in torch, and never the module that was exported: that belongs to the caller.
 
     Attributes:
         program: The `torch.export.ExportedProgram`.
-        module: Runs it in torch: the module that was exported, or the program itself.
         name: Its name in messages.
     """
 
     program: Any
-    module: Callable[..., Any]
     name: str
+
+    @cached_property
+    def state(self) -> State:
+        """What its calls change."""
+        return state_of(self.program)
 
     @property
     def inputs(self) -> list[str]:
@@ -70,33 +80,71 @@ class Source:
         return [spec.arg for spec in self.program.graph_signature.input_specs if spec.kind == kinds.USER_INPUT]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """The outputs, in order, for a batch of inputs.
+        """The outputs, in order, for a batch of inputs, also where the program's conditions on sizes do not hold.
 
         Raises:
             Exception: Whatever torch raises if it refuses the batch.
         """
-        return self._run(self.module, feeds)
+        positional, named = self._given(feeds)
+        made = self._runner(*positional, **named)
+        # Numbers that depend on the inputs are outputs, too: sizes, which are int64, and elements, float32 or bool.
+        torch = require("torch")
+        leaves = torch.utils._pytree.tree_leaves(made)
+        return [to_numpy(torch.as_tensor(value)) for value in leaves if value is not None]
 
     def guard(self, feeds: Mapping[str, Array]) -> str:
-        """Why the program refuses a batch that the module takes, in one line; empty if it takes it."""
+        """Why the program does not hold for a batch with which it runs, in one line; empty if it does.
+
+        Its conditions refuse the sizes, or `Runner.contradiction` finds that the module does something else.
+        """
+        positional, named = self._given(feeds)
         try:
-            self._run(self.program.module(), feeds)
+            Runner(self.program, self.state, guarded=True)(*positional, **named)
+            return self._runner.contradiction(*positional, **named)
         except Exception as error:  # whatever torch raises
             return first_line(error)
-        return ""
 
-    def _run(self, module: Callable[..., Any], feeds: Mapping[str, Array]) -> list[Array]:
-        torch = require("torch")
-        pytree = torch.utils._pytree
+    @contextmanager
+    def isolated(self) -> Iterator[IsolatedSource]:
+        """The source, running in a process of its own: it may end that, and fill its memory.
+
+        Where processes cannot be forked, it runs in this one.
+        """
+        with Isolated(self._serve) as run:
+            yield IsolatedSource(self, run)
+
+    def _serve(self) -> Any:
+        if CAN_FORK:  # the threads of the parent are not there
+            require("torch").set_num_threads(1)
+        return lambda call: getattr(self, call[0])(call[1])
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return Runner(self.program, self.state)
+
+    def _given(self, feeds: Mapping[str, Array]) -> Any:
         given = [
             argument.value if hasattr(argument, "value") else to_torch(feeds[argument.name])
             for argument in self.arguments
         ]
-        positional, named = pytree.tree_unflatten(given, self.program.call_spec.in_spec)
-        with torch.no_grad():
-            made = module(*positional, **named)
-        # Numbers that depend on the inputs are outputs, too: sizes, which are int64, and elements, float32 or bool.
-        return [to_numpy(torch.as_tensor(value)) for value in pytree.tree_leaves(made) if value is not None]
+        return require("torch").utils._pytree.tree_unflatten(given, self.program.call_spec.in_spec)
+
+
+@dataclass(frozen=True)
+class IsolatedSource:
+    """A source, and what calls it in its process."""
+
+    source: Source
+    call: Isolated
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """As `Source.run`; a process that has ended is an error like others."""
+        results: list[Array] = self.call(("run", feeds))
+        return results
+
+    def guard(self, feeds: Mapping[str, Array]) -> str:
+        """As `Source.guard`."""
+        return str(self.call(("guard", feeds)))
 
 
 def load(source: Any) -> Source:
@@ -117,14 +165,14 @@ def load(source: Any) -> Source:
             _require_whole(path)
             with quietly():
                 program = torch.export.load(path)
-                return Source(program, program.module(), path.name)
+                return Source(program, path.name)
         except ConversionError:
             raise
         except Exception as error:  # whatever torch raises for a file that is not one
             raise ConversionError(f"{path} cannot be read as an ExportedProgram: {first_line(error)}") from error
     if isinstance(source, torch.export.ExportedProgram):
         _refuse_guesses(source)
-        return Source(source, source.module(), "the program")
+        return Source(source, "the program")
     raise ConversionError(
         f"an object of type {type(source).__name__} is not a path or ExportedProgram; `export` takes a Module"
     )

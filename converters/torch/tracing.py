@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, first_line
-from onnx_sparse.converters.torch.gradients import are_computed, recording_gradients, with_gradients
+from onnx_sparse.converters.torch.gradients import are_computed, with_gradients
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
 from onnx_sparse.converters.torch.source import Source
 
@@ -69,7 +69,7 @@ def trace(
                 torch.fx.experimental._config.patch(backed_size_oblivious=oblivious),
             ):
                 program = torch.export.export(model, args, named, dynamic_shapes=dynamic_shapes, strict=is_strict)
-            return Source(program, model, type(model).__name__)
+            return Source(program, type(model).__name__)
         except Exception as error:  # whatever torch raises for what it cannot export
             errors.append(error)
     untraced = ""
@@ -78,7 +78,7 @@ def trace(
             with quietly():
                 traced = with_gradients(model, args, named, dynamic_shapes)
                 program = torch.export.export(traced, args, named, dynamic_shapes=dynamic_shapes)
-            return Source(program, recording_gradients(model), type(model).__name__)
+            return Source(program, type(model).__name__)
         except Exception as error:  # whatever torch raises
             untraced = f"; a gradient that forward computes is not traced: {first_line(error)}"
     reasons = dict.fromkeys(_refusal(error) for error in (errors[0], errors[-1]))

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto
 
 from onnx_sparse.converters.errors import ConversionError, UnsupportedNode, first_line
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.examples import Example
 from onnx_sparse.converters.torch.reference import TorchReference
-from onnx_sparse.converters.torch.source import Source
+from onnx_sparse.converters.torch.source import IsolatedSource, Source
 from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
-from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.converters.verification.isolation import CAN_FORK, Isolated
 from onnx_sparse.converters.verification.verify import verify
-from onnx_sparse.models.graphs import all_nodes
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas import OPS
-from onnx_sparse.schemas.declaration import FLOATS, element_type
 from onnx_sparse.sessions.quiet import quiet_session
 
 #: How many sizes are tried; a program that has more depends on them alike.
@@ -35,8 +32,8 @@ _MOST_SIZES = 8
 #: Functions of torch that read memory by integers which they do not check: with other sizes they may end the process.
 _UNCHECKED = re.compile(r"aten\._?(segment_reduce|jagged|padded_dense|nested|embedding_bag)|(?!aten\.)\w+\.\w+\.\w+")
 
-#: Operators that say which of the elements comes first.
-ORDERING = frozenset(("ArgMax", "ArgMin", "TopK"))
+#: The way to a model that is not run, in messages.
+_OR_RETURN = "run=False (convert --no-run) returns the model"
 
 #: How ONNX Runtime names the node that fails, when it loads a model and when it runs it.
 _NODE = re.compile(r"(?:Name:'|[Nn]ode:? ?\(?)(?P<name>[^\s')]+)['):]")
@@ -45,8 +42,9 @@ _NODE = re.compile(r"(?:Name:'|[Nn]ode:? ?\(?)(?P<name>[^\s')]+)['):]")
 def require_run(source: Source, model: ModelProto, made_for: Mapping[str, str]) -> None:
     """Load a model and run it, and compare it with torch.
 
-    A batch that torch or the program's own conditions refuse is passed over. A program without an example is loaded
-    only, and a model of 2 GB or more not at all.
+    The program runs, not the module that it was exported from: in a process of its own, as the model does, on copies of
+    what it changes. A batch is passed over if torch or the program's own conditions refuse it, or if a tensor has
+    another rank with it. A program without an example is loaded only, and a model of 2 GB or more not at all.
 
     Args:
         source: The program.
@@ -54,7 +52,7 @@ def require_run(source: Source, model: ModelProto, made_for: Mapping[str, str]) 
         made_for: The call of torch for which a node was written, by the node's name.
 
     Raises:
-        ConversionError: The model does not load, a run fails, or its answer is not torch's.
+        ConversionError: The program keeps a state, the model does not load, a run fails, or its answer is not torch's.
     """
     if model.ByteSize() >= LARGEST_PROTO:
         return
@@ -63,18 +61,43 @@ def require_run(source: Source, model: ModelProto, made_for: Mapping[str, str]) 
         session = quiet_session(model)
         return lambda feeds: [] if feeds is None else session.run(None, dict(feeds))
 
-    with Isolated(make) as run:
-        trial = _Trial(source, model, run, made_for)
+    _refuse_state(source)
+    with Isolated(make) as run, source.isolated() as program:
+        trial = _Trial(program, model, run, made_for)
         trial.load()
-        for batch, feeds in _batches(source):
-            trial.compare(feeds, batch)
+        if source.program.example_inputs is None:
+            return
+        example = Example(source)
+        trial.compare(example.feeds, "")
+        if CAN_FORK or not reads_unchecked(source):
+            trial.compare_sizes(example)
+
+
+def _refuse_state(source: Source) -> None:
+    """Refuse a program with outputs that depend on what it was called with before; say what else is not kept.
+
+    Raises:
+        ConversionError: With the names of the buffers.
+    """
+    if read := source.state.read:
+        raise ConversionError(
+            f"{source.name} changes {', '.join(read)} in each call, and its outputs depend on that: a model of ONNX "
+            "keeps nothing between runs. Take such a buffer as an argument of forward and return its new value; "
+            f"{_OR_RETURN} with the values at the export"
+        )
+    if written := source.state.written:
+        warnings.warn(
+            f"{source.name} changes {', '.join(written)} in each call, which the model does not; no output depends on "
+            "it. Export in evaluation mode, module.eval(), unless this is meant",
+            stacklevel=6,
+        )
 
 
 @dataclass(frozen=True)
 class _Trial:
     """A program, its model, what runs that (and loads it, for None), and the calls for which its nodes were written."""
 
-    source: Source
+    program: IsolatedSource
     model: ModelProto
     run: Callable[[Mapping[str, Array] | None], list[Array]]
     made_for: Mapping[str, str]
@@ -90,47 +113,66 @@ class _Trial:
         except Exception as error:  # whatever ONNX Runtime raises
             raise self._failure(error, "ONNX Runtime does not load the converted model") from error
 
-    def compare(self, feeds: Mapping[str, Array], batch: str) -> None:
+    def compare_sizes(self, example: Example) -> None:
+        """Compare the example with each of its sizes 0, 1 and doubled.
+
+        Where torch refuses that, because sizes must be the same that nothing says are, those of one value are changed
+        together.
+
+        Raises:
+            ConversionError: A run fails, or an answer is not torch's.
+        """
+        for symbol in [*example.places][:_MOST_SIZES]:
+            known = example.sizes[symbol]
+            same = [other for other in example.places if example.sizes[other] == known]
+            for size in dict.fromkeys((0, 1, 2 * known)):
+                if size == known:
+                    continue
+                for symbols in ([symbol], same):
+                    places = [f"{name}.shape[{axis}]" for name, axis in map(example.places.__getitem__, symbols)]
+                    feeds = example.resized(dict.fromkeys(symbols, size))
+                    if self.compare(feeds, f" with {' = '.join(places)} = {size}") or len(same) == 1:
+                        break
+
+    def compare(self, feeds: Mapping[str, Array], batch: str) -> bool:
         """Run a batch in both; `batch` says how it differs from the example, and is empty for that.
+
+        Returns:
+            Whether torch takes the batch.
 
         Raises:
             ConversionError: The run fails, or the answer is not torch's.
         """
-        wrong = self._wrong(feeds, batch)
-        if not wrong:
-            return
-        if drawn := distinct(feeds, self.model):  # where elements are equal, frameworks choose different ones
-            wrong = self._wrong(drawn, batch)
-        message = f"output {wrong!r} of the converted model is not torch's on the example{batch}"
-        if wrong and (drawn or not batch):
-            raise ConversionError(f"{message}; run=False (convert --no-run) returns the model all the same")
-        if wrong:
-            warnings.warn(f"{message}: verify=True compares more", stacklevel=5)
-
-    def _wrong(self, feeds: Mapping[str, Array], batch: str) -> str:
-        """The first output that is not torch's; empty if all are, or if the batch is refused."""
         try:
-            wanted = self.source.run(feeds)
-        except Exception:  # whatever torch raises for what it does not take
-            return ""
+            wanted = self.program.run(feeds)
+        except Exception as error:  # whatever torch raises for what it does not take; it may end its process
+            if not batch:
+                warnings.warn(
+                    f"the model is not compared: torch refuses the example: {first_line(error)}", stacklevel=6
+                )
+            return False
         try:
             got = self.run(feeds)
         except Exception as error:  # whatever ONNX Runtime raises
-            if (batch and is_refusal(error)) or self.source.guard(feeds):
-                return ""
+            if (batch and is_refusal(error)) or self.program.guard(feeds):
+                return True
             raise self._failure(error, f"the converted model fails on the example{batch}") from error
+        if (wrong := self._wrong(feeds, wanted, got)) and not self.program.guard(feeds):
+            raise ConversionError(
+                f"output {wrong!r} of the converted model is not torch's on the example{batch}; {_OR_RETURN} all the "
+                "same"
+            )
+        return True
+
+    def _wrong(self, feeds: Mapping[str, Array], wanted: Sequence[Array], got: Sequence[Array]) -> str:
+        """The first output that is not torch's; empty if all are."""
         if self._agree(wanted, got):
             return ""
         if len(wanted) != len(got):  # of as many parts as a size has
-            return "" if self.source.guard(feeds) else self.model.graph.output[0].name
+            return str(self.model.graph.output[0].name)
         # Rounding and random numbers are not faults, which takes longer to see.
-        records = verify(TorchReference(self.source, self.model), self.model, feeds=feeds)
-        wrong = [record.output for record in records if record.verdict is Verdict.DIFFERENT]
-        if not wrong:
-            return ""
-        if batch and [want.ndim for want in wanted] != [answer.ndim for answer in got]:
-            return ""  # torch squeezes a size that happens to be 1; an output of a file has one rank
-        return "" if self.source.guard(feeds) else wrong[0]
+        records = verify(TorchReference(self.program, self.model), self.model, feeds=feeds)
+        return next((record.output for record in records if record.verdict is Verdict.DIFFERENT), "")
 
     def _agree(self, wanted: Sequence[Array], got: Sequence[Array]) -> bool:
         computed = half_floats(self.model)
@@ -145,39 +187,6 @@ class _Trial:
             if name in self.made_for:
                 return ConversionError(unsupported=[UnsupportedNode(name, self.made_for[name], text)])
         return ConversionError(text)
-
-
-def distinct(feeds: Mapping[str, Array], model: ModelProto) -> dict[str, Array]:
-    """The inputs with other floats, no two of which are equal; empty if none are.
-
-    Whole numbers, which may be ids, are others only where the model orders elements.
-    """
-    draw = np.random.default_rng(0)
-    floats = {name for name, array in feeds.items() if element_type(array.dtype) in FLOATS}
-    whole = {name for name, array in feeds.items() if array.dtype.kind in "iu"}
-    chosen = floats | (whole if any(node.op_type in ORDERING for node in all_nodes(model.graph.node)) else set())
-    drawn = {
-        name: draw.permutation(np.linspace(-2, 2, feeds[name].size) if name in floats else np.arange(feeds[name].size))
-        .reshape(feeds[name].shape)
-        .astype(feeds[name].dtype)
-        for name in sorted(chosen)
-    }
-    return {**feeds, **drawn} if drawn else {}
-
-
-def _batches(source: Source) -> Iterator[tuple[str, dict[str, Array]]]:
-    """The example, then with each size 0, 1 and doubled: what to say of it, and the inputs."""
-    if source.program.example_inputs is None:
-        return
-    example = Example(source)
-    yield "", example.feeds
-    if reads_unchecked(source):
-        return
-    for symbol, (name, axis) in list(example.places.items())[:_MOST_SIZES]:
-        known = example.sizes[symbol]
-        for size in dict.fromkeys((0, 1, 2 * known)):
-            if size != known:
-                yield f" with {name}.shape[{axis}] = {size}", example.resized({symbol: size})
 
 
 def reads_unchecked(source: Source) -> bool:

@@ -25,11 +25,10 @@ from onnx_sparse.converters.torch.examples import Example
 from onnx_sparse.converters.torch.reference import TorchReference
 from onnx_sparse.converters.torch.source import Source, to_numpy, to_torch
 from onnx_sparse.converters.torch.tracing import trace
-from onnx_sparse.converters.torch.trial import ORDERING, distinct, is_refusal, reads_unchecked, require_run
+from onnx_sparse.converters.torch.trial import is_refusal, require_run
 from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.verify import verify
-from onnx_sparse.models.graphs import all_nodes
 
 #: The outcomes, the best first. `not ours` is what torch.export or its decompositions refuse, `caught` a conversion
 #: that is refused because the model was run and failed or differed.
@@ -252,36 +251,33 @@ def _alone(case: Case) -> Found:
 
 
 def _verified(case: Case, source: Source, model: Any) -> Found:
-    reference, example = TorchReference(source, model), Example(source)
+    example = Example(source)
     is_random = False
-    batches = _batches(case, source.inputs, example)
-    with Isolated(lambda: _runner(model)) as run:
-        for k, batch in enumerate(itertools.islice(batches, 1 if reads_unchecked(source) else None)):
+    computed = half_floats(model)
+    with Isolated(lambda: _runner(model)) as run, source.isolated() as program:
+        for k, batch in enumerate(_batches(case, source.inputs, example)):
             feeds = dict(zip(source.inputs, batch, strict=True))
             try:
-                wanted = source.run(feeds)
+                wanted = _eager(case, batch)
             except Exception:  # torch refuses it
                 continue
             try:
                 got = run(feeds)
             except Exception as error:
-                if not (k and is_refusal(error)) and not source.guard(feeds):
+                if not (k and is_refusal(error)) and not program.guard(feeds):
                     return Found(case, FAILS, f"{first_line(error)} {_shapes(batch)}")
                 continue
-            if _agree(wanted, got, half_floats(model)) or source.guard(feeds):
+            if _agree(wanted, got, computed) or program.guard(feeds):
                 continue
-            if k and [want.ndim for want in wanted] != [each.ndim for each in got]:
-                continue  # torch squeezes a size that happens to be 1; an output of a file has one rank
             if len(wanted) != len(got):
                 return Found(case, WRONG, f"{len(got)} results for {len(wanted)}: {_shapes(batch)}")
-            records = verify(reference, model, feeds=feeds)
+            records = verify(TorchReference(program, model), model, feeds=feeds)
             is_random |= any(record.verdict is Verdict.RANDOM for record in records)
+            # The program of torch.export may take another way than torch, and says which of equal elements is first.
             if wrong := [record for record in records if record.verdict is Verdict.DIFFERENT]:
-                if _agree(run_program(source, feeds), got, half_floats(model)):
-                    continue  # the program of torch.export has taken another way than torch
-                if _are_ties(source, model, run, feeds) or _overflows(case, batch, wanted, got, half_floats(model)):
+                if _overflows(case, batch, wanted, got, computed):
                     continue
-                if _agree(other_answer(source, feeds, wanted, got), got, half_floats(model)):
+                if _agree(other_answer(lambda batch=batch: _eager(case, batch), wanted, got), got, computed):
                     continue  # torch contradicts itself
                 shapes = [each.shape for each in got]
                 if k and shapes != [each.shape for each in wanted] and shapes == _inferred_shapes(case, batch):
@@ -290,26 +286,10 @@ def _verified(case: Case, source: Source, model: Any) -> Found:
     return Found(case, RANDOM if is_random else EQUAL)
 
 
-def _are_ties(source: Source, model: Any, run: Callable[..., Any], feeds: Mapping[str, Array]) -> bool:
-    """Whether only places differ, and agree where no two elements are equal: of these, frameworks choose others."""
-    if not any(node.op_type in ORDERING for node in all_nodes(model.graph.node)):
-        return False
-    pairs = zip(source.run(feeds), run(feeds), strict=True)
-    if not all(want.dtype.kind in "iu" or _agree([want], [got], half_floats(model)) for want, got in pairs):
-        return False
-    drawn = distinct(feeds, model)
-    try:
-        return bool(drawn) and _agree(source.run(drawn), run(drawn), half_floats(model))
-    except Exception:  # whatever torch raises for such inputs
-        return False
-
-
-def other_answer(
-    source: Source, feeds: Mapping[str, Array], wanted: Sequence[Array], got: Sequence[Array]
-) -> list[Any]:
+def other_answer(run: Callable[[], Sequence[Array]], wanted: Sequence[Array], got: Sequence[Array]) -> list[Any]:
     """What torch answers, with `got` where that is torch's answer, too, by other kernels, and one is not finite.
 
-    Its vectorized remainder is NaN where the quotient overflows, and that of single elements is exact. Its product of
+    `run` asks torch again. Its vectorized remainder is NaN where the quotient overflows, and that of single elements is exact. Its product of
     small matrices rounds, and overflows, before it adds, and that of large ones after it. Its attention scales before
     it multiplies, and that of heads after it.
     """
@@ -339,7 +319,7 @@ def other_answer(
             return func(*(x[None] if isinstance(x, torch.Tensor) else x for x in args), **(kwargs or {}))[0]
 
     with OtherKernels(), ByHeads():
-        others = source.run(feeds)
+        others = run()
     found = []
     for want, have, other in zip(wanted, got, others, strict=True):
         if want.dtype.kind in "biu" or want.shape != have.shape:
@@ -380,11 +360,6 @@ def _overflows(case: Case, batch: Batch, wanted: Sequence[Array], got: Sequence[
             near = np.isclose(want.astype(float), true.astype(want.dtype).astype(float), 1e-2, 1e-5, equal_nan=True)
         judged.append(np.where(near, have, want))
     return _agree(wanted, judged, computed)
-
-
-def run_program(source: Source, feeds: Mapping[str, Array]) -> list[Array]:
-    """What the program of torch.export itself answers."""
-    return source._run(source.program.module(), feeds)
 
 
 def _shapes(batch: Batch) -> str:
