@@ -26,6 +26,7 @@ from onnx_sparse.converters.torch.infinite_bounds import clip_to_infinity
 from onnx_sparse.converters.torch.lazy_imports import quietly, require
 from onnx_sparse.converters.torch.lost_initializers import put_back_initializers
 from onnx_sparse.converters.torch.neutral_elements import compared_exactly
+from onnx_sparse.converters.torch.recurrent import recurrent_layers_whole, taken_apart
 from onnx_sparse.converters.torch.reductions import correct_reductions
 from onnx_sparse.converters.torch.reshapes import state_inferred_sizes
 from onnx_sparse.converters.torch.source import Source
@@ -184,11 +185,19 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
         ConversionError: With one node for each of these operators.
     """
     torch = require("torch")
-    table, failed = dict(given), dict[Any, UnsupportedNode]()
-    decomposed = WITH_ATTRIBUTES if of_doubles(source.program, WITH_ATTRIBUTES) else ()
+    with_attributes = WITH_ATTRIBUTES if of_doubles(source.program, WITH_ATTRIBUTES) else ()
+    decomposed = (*with_attributes, *taken_apart(source.program))
+    table = {overload: function for overload, function in given.items() if str(overload) not in decomposed}
+    failed = dict[Any, UnsupportedNode]()
     while True:
         try:
-            with quietly(), compared_exactly(), numbers_of_doubles(), without_wrong_translations(decomposed):
+            with (
+                quietly(),
+                compared_exactly(),
+                numbers_of_doubles(),
+                without_wrong_translations(decomposed),
+                recurrent_layers_whole(),
+            ):
                 exported = torch.onnx.export(
                     source.program,
                     dynamo=True,

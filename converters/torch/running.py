@@ -42,8 +42,8 @@ class Runner:
     def contradiction(self, *args: Any, **kwargs: Any) -> str:
         """What the module would do otherwise than its program, in one line; empty if nothing is known.
 
-        torch squeezes a size that is 1 and keeps it otherwise, so that tensors have another rank than when they were
-        traced.
+        A tensor has another type, rank or constant size than when it was traced: torch squeezes a size that is 1 and
+        keeps it otherwise, and takes two elements of one.
         """
         interpreter = _interpreter(self._module)
         with self._started():
@@ -74,15 +74,22 @@ def _interpreter(module: Any) -> Any:
 
         def run_node(self, n: Any) -> Any:
             result, traced = super().run_node(n), n.meta.get("val")
-            if isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor) and result.dim() != traced.dim():
-                self.contradiction = (
-                    f"{n.name} of torch's program has {result.dim()} dimensions, and not {traced.dim()}"
-                )
+            if isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor):
+                is_one = result.dtype == traced.dtype and result.dim() == traced.dim()
+                known = zip(result.shape, traced.shape, strict=is_one)
+                if not is_one or any(isinstance(size, int) and size != own for own, size in known):
+                    self.contradiction = (
+                        f"{n.name} of torch's program is {_form(result)}, and {_form(traced)} otherwise"
+                    )
             return result
 
     interpreter = Interpreter(module)
     interpreter.extra_traceback = False
     return interpreter
+
+
+def _form(tensor: Any) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{[str(size) for size in tensor.shape]}".replace("'", "")
 
 
 def _replaced_calls() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,7 @@ def state_of(program: Any) -> State:
             outputs.append(node)
     # What new values depend on that outputs depend on counts, too.
     read: set[str] = set()
-    while found := {held[node.name] for node in _before(outputs) if node.name in held} & changes.keys() - read:
+    while found := {held[node.name] for node in nodes_before(outputs) if node.name in held} & changes.keys() - read:
         read |= found
         outputs += [changes[name] for name in found]
     return State(tuple(sorted(read)), tuple(sorted(changes.keys() - read)))
@@ -110,7 +111,7 @@ def is_norm_in_training(node: Any) -> bool:
     return _NORM.match(str(node.target)) is not None and len(node.args) > 5 and node.args[5] is True
 
 
-def _before(nodes: list[Any]) -> set[Any]:
+def nodes_before(nodes: Sequence[Any]) -> set[Any]:
     """Nodes, and all that these depend on."""
     found, waiting = set(nodes), [*nodes]
     while waiting:

@@ -15,6 +15,9 @@ from onnx_sparse.converters.torch.source import Source
 _CONSTANT_SIZE = re.compile(
     r"^ *- You marked (.*?) as dynamic but your code specialized it to be a constant \((\d+)\)", re.M
 )
+_TRACE_LOGS = re.compile(r" *For more information, run with TORCH_LOGS=\S+")
+_VIOLATED = re.compile(r"^ *- (Not all values of .*|.*conflict.*)", re.M)
+_SUGGESTED = re.compile(r"^Suggested fixes:\n((?:^ +\S.*\n?)+)", re.M)
 _GAVE_UP_AT = re.compile(r"The following call raised this error:\n *File \"(.*?)\", line (\d+).*\n *(.*)")
 
 #: What torch.export says of an output that is no tensor: a stand-in.
@@ -53,6 +56,7 @@ def trace(
     torch = require("torch")
     from onnx_sparse.converters.torch.composite_inputs import in_parts
     from onnx_sparse.converters.torch.jagged_tensors import jagged_tensors_replaced
+    from onnx_sparse.converters.torch.recurrent import apart, recurrent_layers_whole
     from onnx_sparse.converters.torch.sparse_stand_ins import sparse_matrices_replaced
 
     try:
@@ -66,6 +70,7 @@ def trace(
                 quietly(),
                 sparse_matrices_replaced(model),
                 jagged_tensors_replaced(),
+                recurrent_layers_whole(),
                 torch.fx.experimental._config.patch(backed_size_oblivious=oblivious),
             ):
                 program = torch.export.export(model, args, named, dynamic_shapes=dynamic_shapes, strict=is_strict)
@@ -85,6 +90,8 @@ def trace(
     text = f"; with strict={not strict}: ".join(reasons)
     if not are_computed([ConversionError(text)]):  # then the reason is another one
         untraced = ""
+    if _CONSTANT_SIZE.search(str(errors[-1])) and (layers := apart(model)):
+        untraced += f"; the number of steps of {', '.join(layers)} must be static: of doubles, or with projections"
     raise ConversionError(f"torch.export cannot export {type(model).__name__}: {text}{untraced}") from errors[0]
 
 
@@ -99,6 +106,10 @@ def _refusal(error: Exception) -> str:
         return "a sparse or nested tensor as an output is not converted; return to_dense(), or its values"
     if _PACKED.search(text):
         return _PACKED_REFUSAL
+    if suggested := _SUGGESTED.search(text):
+        fixes = "; ".join(line.strip() for line in suggested[1].splitlines())
+        reasons = [_TRACE_LOGS.sub("", first_line(error)).rstrip("!. "), *_VIOLATED.findall(text)[:1]]
+        return f"{': '.join(reasons)} Suggested fixes: {fixes}"
     place = _GAVE_UP_AT.search(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].endswith(":"):  # what follows is the reason

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.torch.examples import Example
 from onnx_sparse.converters.torch.reference import TorchReference
 from onnx_sparse.converters.torch.source import IsolatedSource, Source
+from onnx_sparse.converters.torch.state import nodes_before
 from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
-from onnx_sparse.converters.verification.isolation import CAN_FORK, Isolated
+from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.verify import verify
 from onnx_sparse.models.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas import OPS
@@ -69,8 +70,7 @@ def require_run(source: Source, model: ModelProto, made_for: Mapping[str, str]) 
             return
         example = Example(source)
         trial.compare(example.feeds, "")
-        if CAN_FORK or not reads_unchecked(source):
-            trial.compare_sizes(example)
+        trial.compare_sizes(example, unchecked_sizes(source))
 
 
 def _refuse_state(source: Source) -> None:
@@ -113,25 +113,27 @@ class _Trial:
         except Exception as error:  # whatever ONNX Runtime raises
             raise self._failure(error, "ONNX Runtime does not load the converted model") from error
 
-    def compare_sizes(self, example: Example) -> None:
+    def compare_sizes(self, example: Example, unchecked: Collection[Any]) -> None:
         """Compare the example with each of its sizes 0, 1 and doubled.
 
         Where torch refuses that, because sizes must be the same that nothing says are, those of one value are changed
-        together.
+        together. Those that are `unchecked` are all 0, or stay: torch reads memory beyond what they say.
 
         Raises:
             ConversionError: A run fails, or an answer is not torch's.
         """
-        for symbol in [*example.places][:_MOST_SIZES]:
+        free = [symbol for symbol in example.places if symbol not in unchecked]
+        if none := [symbol for symbol in example.places if symbol in unchecked and example.sizes[symbol]]:
+            self.compare(example.resized(dict.fromkeys(none, 0)), _said(example, none, 0))
+        for symbol in free[:_MOST_SIZES]:
             known = example.sizes[symbol]
-            same = [other for other in example.places if example.sizes[other] == known]
+            same = [other for other in free if example.sizes[other] == known]
             for size in dict.fromkeys((0, 1, 2 * known)):
                 if size == known:
                     continue
                 for symbols in ([symbol], same):
-                    places = [f"{name}.shape[{axis}]" for name, axis in map(example.places.__getitem__, symbols)]
                     feeds = example.resized(dict.fromkeys(symbols, size))
-                    if self.compare(feeds, f" with {' = '.join(places)} = {size}") or len(same) == 1:
+                    if self.compare(feeds, _said(example, symbols, size)) or len(same) == 1:
                         break
 
     def compare(self, feeds: Mapping[str, Array], batch: str) -> bool:
@@ -148,7 +150,7 @@ class _Trial:
         except Exception as error:  # whatever torch raises for what it does not take; it may end its process
             if not batch:
                 warnings.warn(
-                    f"the model is not compared: torch refuses the example: {first_line(error)}", stacklevel=6
+                    f"torch refuses the example, so the model was only loaded: {first_line(error)}", stacklevel=6
                 )
             return False
         try:
@@ -189,10 +191,21 @@ class _Trial:
         return ConversionError(text)
 
 
-def reads_unchecked(source: Source) -> bool:
-    """Whether the program calls a function that, with other sizes, reads memory that is not a tensor's."""
+def _said(example: Example, symbols: Sequence[Any], size: int) -> str:
+    """How a batch differs from the example."""
+    places = (f"{name}.shape[{axis}]" for name, axis in map(example.places.__getitem__, symbols))
+    return f" with {' = '.join(places)} = {size}"
+
+
+def unchecked_sizes(source: Source) -> set[Any]:
+    """The sizes of inputs that a function depends on which, with other ones, reads memory that is not a tensor's."""
     calls = [node for node in source.program.graph.nodes if node.op == "call_function"]
-    return any(_UNCHECKED.match(str(call.target)) or _attends_to_less(call) for call in calls)
+    found: set[Any] = set()
+    for node in nodes_before([call for call in calls if _UNCHECKED.match(str(call.target)) or _attends_to_less(call)]):
+        if node.op == "placeholder":
+            sizes = getattr(node.meta.get("val"), "shape", ())
+            found |= {symbol for size in sizes if not isinstance(size, int) for symbol in size.node.expr.free_symbols}
+    return found
 
 
 def _attends_to_less(call: Any) -> bool:

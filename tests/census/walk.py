@@ -289,9 +289,9 @@ def _verified(case: Case, source: Source, model: Any) -> Found:
 def other_answer(run: Callable[[], Sequence[Array]], wanted: Sequence[Array], got: Sequence[Array]) -> list[Any]:
     """What torch answers, with `got` where that is torch's answer, too, by other kernels, and one is not finite.
 
-    `run` asks torch again. Its vectorized remainder is NaN where the quotient overflows, and that of single elements is exact. Its product of
-    small matrices rounds, and overflows, before it adds, and that of large ones after it. Its attention scales before
-    it multiplies, and that of heads after it.
+    `run` asks torch again. Its vectorized remainder is NaN where the quotient overflows, and that of single elements is
+    exact. Its product of small matrices rounds, and overflows, before it adds, and that of large ones after it. Its
+    attention scales before it multiplies, and that of heads after it.
     """
     import torch
     from torch.overrides import TorchFunctionMode

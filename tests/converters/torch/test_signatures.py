@@ -83,8 +83,11 @@ def test_a_number_with_a_dynamic_value() -> None:
     assert [found.name for found in model.graph.input] == ["x", "count"]
 
 
-def gru() -> tuple[Any, tuple[Any, ...], Any]:
-    return torch.nn.GRU(2, 2, batch_first=True), (torch.randn(3, 4, 2),), ({0: MANY, 1: MANY},)
+def steps() -> tuple[Any, tuple[Any, ...], Any]:
+    def call(x: Any, ids: Any) -> Any:
+        return torch.stack([x[:, k] for k in range(x.shape[1])]), ids
+
+    return Module(call), EXAMPLE, ({0: MANY, 1: MANY}, {0: MANY})
 
 
 def reads_a_maximum() -> tuple[Any, tuple[Any, ...], Any]:
@@ -103,7 +106,7 @@ def quantized_bags() -> tuple[Any, tuple[Any, ...], Any]:
     ("case", "reason"),
     [
         (quantized_bags, r"before it is quantized.*quantize_tables"),
-        (gru, r"size\(\)\[1\] is declared dynamic, but its code makes it always 4"),
+        (steps, r"size\(\)\[1\] is declared dynamic, but its code makes it always 2"),
         (reads_a_maximum, r"ids\.max\(\)"),
     ],
     ids=["a quantized module", "a constant size", "a value of a tensor"],

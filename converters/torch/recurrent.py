@@ -1,0 +1,79 @@
+"""Recurrent layers, which torch.export takes apart: step by step, so that the number of steps is a constant.
+
+While programs are traced and decomposed, torch is told the shapes of their results only, so that they stay whole. ONNX
+has an operator for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from onnx_sparse.converters.torch.lazy_imports import require
+
+#: The layers without packed sequences, by their operators in torch.
+LAYERS = ("gru", "lstm", "rnn_tanh", "rnn_relu")
+
+
+@contextmanager
+def recurrent_layers_whole() -> Iterator[None]:
+    """Let recurrent layers stay one operator of torch each.
+
+    Those that ONNX lacks are taken apart: with projections, and of doubles, which ONNX Runtime computes as floats.
+    """
+    torch = require("torch")
+    keys = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
+    overloads = [getattr(torch.ops.aten, name).input for name in LAYERS]
+    tables = [torch._decomp.decomposition_table, *(overload.py_kernels for overload in overloads)]
+    before = [dict(table) for table in tables]
+    try:
+        for overload in overloads:
+            shapes = _shapes(torch._decomp.decomposition_table.get(overload, overload.decompose))
+            torch._decomp.decomposition_table[overload] = shapes
+            overload.py_kernels.update(dict.fromkeys(keys, shapes))
+            overload._dispatch_cache.clear()  # of an earlier export
+        yield
+    finally:
+        for table, entries in zip(tables, before, strict=True):
+            table.clear()
+            table.update(entries)
+        for overload in overloads:
+            overload._dispatch_cache.clear()
+
+
+def _shapes(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    def layer(given: Any, states: Any, weights: Any, has_biases: bool, layers: int, *rest: Any) -> Any:
+        """New tensors of the shapes of a layer's results."""
+        bidirectional = rest[2]
+        if not _stays_whole(weights, has_biases, layers, bidirectional):
+            return otherwise(given, states, weights, has_biases, layers, *rest)
+        hidden = states if isinstance(states, (list, tuple)) else [states]
+        width = hidden[0].shape[-1] * (2 if bidirectional else 1)
+        return given.new_empty(*given.shape[:2], width), *(state.new_empty(state.shape) for state in hidden)
+
+    return layer
+
+
+def _stays_whole(weights: Any, has_biases: bool, layers: int, bidirectional: bool) -> bool:
+    per_layer = (4 if has_biases else 2) * (2 if bidirectional else 1)  # and one more of projections
+    return len(weights) == per_layer * layers and weights[0].dtype != require("torch").float64
+
+
+def taken_apart(program: Any) -> tuple[str, ...]:
+    """The operators of a program's recurrent layers that are taken apart, if one of its layers must be."""
+    names = tuple(f"aten.{name}.input" for name in LAYERS)
+    calls = [node for node in program.graph.nodes if str(node.target) in names]
+    whole = (_stays_whole([w.meta["val"] for w in c.args[2]], c.args[3], c.args[4], c.args[7]) for c in calls)
+    return () if all(whole) else names
+
+
+def apart(model: Any) -> list[str]:
+    """The recurrent layers of a module that do not stay whole, by name and class."""
+    torch = require("torch")
+    return [
+        f"{name or 'the module'} ({type(layer).__name__})"
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.RNNBase)
+        and (layer.proj_size or any(weight.dtype == torch.float64 for weight in layer.parameters()))
+    ]
