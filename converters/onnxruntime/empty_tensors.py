@@ -10,6 +10,7 @@ from onnx import NodeProto, TensorProto, helper
 from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.rewriting.sizes import size_of, sizes
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.models.graphs import attribute, attributes
 from onnx_sparse.schemas.declaration import FLOATS
@@ -282,6 +283,50 @@ class EmptySlices(Guard):
         inverse = [order.index(k) for k in range(rank)]
         result = emit.op("Transpose", whole, perm=inverse) if axis else whole
         graph.bypass(node, result.name)
+
+
+class ExpandToNothing(Guard):
+    """An Expand of a computed tensor to constant sizes is removed if these are 0 where those of the tensor are 1.
+
+    The tensor is expanded to a size of 1, of which nothing is taken.
+    """
+
+    name = "expanding to nothing"
+    anchors = ("Expand",)
+    seen, effect = ("1.21", "1.32"), "wrong result"
+    example = of_nodes(
+        [_NODE("Abs", ["x"], ["a"]), _NODE("Expand", ["a", "sizes"], ["b"]), _NODE("Neg", ["b"], ["y"])],
+        {"x": np.ones((3, 1), np.float32)},
+        np.zeros((3, 0), np.float32),
+        constants={"sizes": np.array([1, 0])},
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """Sizes of 0, of what may not be empty there."""
+        return len(node.input) == 2 and any(self._emptied(graph, node))
+
+    @staticmethod
+    def _emptied(graph: Graph, node: NodeProto) -> list[bool]:
+        """Of each size whether it is known to be 0, and that of the tensor is not."""
+        target = sizes(graph, node.input[1]) or []
+        own, made = (graph.shape(name) or () for name in (node.input[0], node.output[0]))
+        ends = range(-len(target), 0)
+        is_zero = [
+            size == size_of(0) or (-end <= len(made) and made[end] == 0) for end, size in zip(ends, target, strict=True)
+        ]
+        return [zero and not (-end <= len(own) and own[end] == 0) for end, zero in zip(ends, is_zero, strict=True)]
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Expand to 1, and take nothing."""
+        emit, emptied = graph.emitter(node), self._emptied(graph, node)
+        data, target = map(graph.tensor, node.input)
+        one, axes = emit.constant([1]), [k - len(emptied) for k, is_empty in enumerate(emptied) if is_empty]
+        if target.value is not None:
+            some = emit.constant(np.where(emptied, 1, target.value))
+        else:
+            some = emit.op("Where", emit.constant(np.array(emptied)), one, target)
+        none = emit.constant([0] * len(axes))
+        graph.replace(node, "Slice", [emit.op("Expand", data, some), none, none, emit.constant(axes)])
 
 
 class DepthOfZero(Guard):

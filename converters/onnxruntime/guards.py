@@ -21,6 +21,7 @@ from onnx_sparse.converters.onnxruntime.empty_tensors import (
     DepthOfZero,
     EmptySlices,
     EqualParts,
+    ExpandToNothing,
     InferredSize,
     MeanOfNothing,
     NegativeAxes,
@@ -56,6 +57,7 @@ from onnx_sparse.converters.onnxruntime.products import (
     EmptyBatch,
     EmptyEinsum,
     EmptyIntegerProduct,
+    ProductByVector,
     TransposedProduct,
     moved_transpositions,
 )
@@ -123,6 +125,7 @@ _SHAPES: tuple[type[Guard], ...] = (
     OneNaN,
     EachNaN,
     DepthOfZero,
+    ProductByVector,
     TransposedProduct,
     EmptyBatch,
     EmptyIntegerProduct,
@@ -134,6 +137,7 @@ _SHAPES: tuple[type[Guard], ...] = (
     PoolOfNaN,
     BackwardSliceToTheLargest,
     BackwardSliceFromBefore,
+    ExpandToNothing,
 )
 
 #: Every known fault.

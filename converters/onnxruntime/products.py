@@ -1,19 +1,23 @@
-"""Products of matrices of which some have no elements, and einsums, which end the process on those."""
+"""Products of transposed matrices, and products and einsums of matrices of which some have no elements."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
-from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
+from onnx_sparse.converters.onnxruntime.guard import Guard, Known, may_be_empty
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.writing.lowering.einsum import einsum
 from onnx_sparse.models.graphs import attribute, subgraphs
+from onnx_sparse.schemas.element_types import FLOATS
 
 _NODE = helper.make_node
+
+#: The types of which ONNX Runtime fuses a Transpose with a MatMul, perhaps past a Cast; and a type that is unknown.
+_FUSED_TYPES = (*FLOATS, TensorProto.UNDEFINED)
 
 #: Operators past which ONNX Runtime does not move a Transpose.
 _NOT_PASSED = frozenset(
@@ -45,6 +49,46 @@ class EmptyEinsum(Guard):
         emit = graph.emitter(node)
         equation = attribute(node, "equation").decode()
         graph.replace(node, "Identity", [einsum(equation, [graph.tensor(name) for name in node.input], emit)])
+
+
+class ProductByVector(Guard):
+    """A Transpose before a MatMul is fused with it. If the other operand is a vector, the fused operator reads
+    the matrix as if it were not transposed.
+
+    The vector becomes a matrix of one column. If its rank is unknown, a Reshape without effect separates the two.
+    """
+
+    name = "product of a transposed matrix and a vector"
+    anchors = ("MatMul",)
+    seen, effect = ("1.21", "1.32"), "wrong result"
+    example = of_nodes(
+        [_NODE("Transpose", ["a"], ["t"], perm=[1, 0]), _NODE("MatMul", ["t", "b"], ["y"])],
+        {"a": np.array([[0, 1], [2, 3], [4, 5]], np.float32), "b": np.array([1, 2, 3], np.float32)},
+        np.array([16, 22], np.float32),
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """A matrix that may be transposed, of more than one row and column, and what may be a vector."""
+        if len(node.input) != 2 or graph.dtype(node.input[0]) not in _FUSED_TYPES:
+            return False
+        matrix, vector = node.input
+        sizes = graph.shape(matrix)
+        is_matrix = sizes is None or (len(sizes) >= 2 and 1 not in sizes[-2:])
+        return is_matrix and graph.rank(vector) in (1, None) and _may_be_fused(graph, self.known, matrix)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Let the vector be a column, or separate the two."""
+        emit = graph.emitter(node)
+        matrix, vector = map(graph.tensor, node.input)
+        if vector.shape is not None:
+            column = emit.op("Unsqueeze", vector, emit.constant([1]), shape=(*vector.shape, 1))
+            shape = None if matrix.shape is None else (*matrix.shape[:-1], 1)
+            last = emit.constant([-1 if shape is None else len(shape) - 1])
+            graph.replace(node, "Squeeze", [emit.op("MatMul", matrix, column, shape=shape), last])
+            return
+        nothing = emit.op("Mul", emit.op("Size", vector, shape=()), emit.constant(0))
+        same = emit.op("Mul", emit.shape_of(matrix), nothing)  # is computed: a Reshape by constants may be removed
+        graph.set_input(node, 0, emit.op("Reshape", matrix, same, shape=matrix.shape).name)
 
 
 class TransposedProduct(Guard):
@@ -82,10 +126,8 @@ class TransposedProduct(Guard):
             graph.replace(node, "Expand", [sums, emit.op("Concat", batch, emit.constant([1]), columns, axis=0)])
             return
         for k, name in enumerate(node.input):
-            maker = graph.producer(name, "Transpose")
-            order = attribute(maker, "perm") if maker is not None else None
-            rank = len(order or shapes[k] or ())
-            if rank and name in self.known.transposed and (order is None or _is_fused(order)):
+            rank = len(_order(graph, name) or shapes[k] or ())
+            if rank and _may_be_fused(graph, self.known, name):
                 same = emit.op("Reshape", graph.tensor(name), emit.constant(np.zeros(rank, np.int64)), shape=shapes[k])
                 graph.set_input(node, k, same.name)
 
@@ -204,6 +246,18 @@ def _follow(graph: GraphProto, found: set[str]) -> None:
             found.update(node.output)
         for body in subgraphs(node):
             _follow(body, found)
+
+
+def _order(graph: Graph, name: str) -> Sequence[int] | None:
+    """The order of the Transpose that makes a tensor, if one does that names it."""
+    maker = graph.producer(name, "Transpose")
+    return None if maker is None else attribute(maker, "perm")
+
+
+def _may_be_fused(graph: Graph, known: Known, name: str) -> bool:
+    """Whether there may be a Transpose before a tensor that ONNX Runtime fuses with a MatMul of it."""
+    order = _order(graph, name)
+    return name in known.transposed and (order is None or _is_fused(order))
 
 
 def _is_fused(order: Iterable[int]) -> bool:

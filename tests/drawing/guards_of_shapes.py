@@ -200,6 +200,58 @@ def product(rng: Rng, op_type: str) -> Drawn:
     return written(f"t = Transpose <perm = {order}> ({'ab'[side]}) y = MatMul({names[0]}, {names[1]})", given)
 
 
+@draws(known.ProductByVector)
+def product_by_vector(rng: Rng, op_type: str) -> Drawn:
+    """Products of which one side, or both, is transposed, and one mostly a vector; other nodes may read the same."""
+    inner = int(pick(rng, 0, 1, 2, 3, 3, 5))
+    dtype = pick(rng, "float32", "float32", "float32", "float64", "float16", "int32")
+    matrix = [*sizes(rng, int(pick(rng, 0, 0, 1, 2))), int(pick(rng, 0, 1, 2, 3, 4)), inner]
+    other = [inner] if rng.random() < 0.7 else [inner, int(pick(rng, 0, 1, 3))]
+    shapes = [matrix, other]
+    if rng.random() < 0.15:
+        shapes = [[inner], [*matrix[:-2], inner, matrix[-2]]]
+    arrays = [rng.integers(-3, 4, shape).astype(dtype) for shape in shapes]
+    sides = pick(rng, (0,), (0,), (0,), (0, 1), (1,))
+    lines, given, names = [], {}, ["a", "b"]
+    for k, name in enumerate("ab"):
+        given[name], rank = arrays[k], arrays[k].ndim
+        if k not in sides:
+            continue
+        order = [*range(rank)]
+        if rng.random() < 0.75:
+            order[-2:] = order[-2:][::-1]
+        elif rng.random() < 0.7:
+            order = [int(axis) for axis in rng.permutation(rank)]
+        given[name] = arrays[k].transpose(np.argsort(order))
+        says = "" if order == [*range(rank)][::-1] and rng.random() < 0.3 else f"<perm = {order}> "
+        between = pick(rng, "Identity", "Identity", "Identity", "Neg", "Relu")
+        lines.append(f"t{k} = Transpose {says}({name}) u{k} = {between}(t{k})")
+        names[k] = f"t{k}" if between == "Identity" else f"u{k}"
+    product = f"MatMul({names[0]}, {names[1]})"
+    end = pick(rng, "y = {}", "y = {}", "p = {} y = Neg(p)", "p = {} s = ReduceSum <keepdims = 0> ({t}) y = Add(p, s)")
+    return written(" ".join([*lines, end.format(product, t=names[0])]), given)
+
+
+@draws(known.ExpandToNothing)
+def expand(rng: Rng, op_type: str) -> Drawn:
+    """Expands to sizes some of which are 0, constant or the shape of another, of what is computed, or not."""
+    rank = int(rng.integers(1, 4))
+    wanted = [int(pick(rng, 0, 0, 1, 2, 3)) for _ in range(rank)]
+    own = [size if rng.random() < 0.4 else 1 for size in wanted][int(rng.integers(0, rank + 1)) :]
+    target = [1 if rng.random() < 0.2 and k >= rank - len(own) else size for k, size in enumerate(wanted)]
+    if rng.random() < 0.3:
+        target = target[int(pick(rng, *range(rank - len(own) + 1))) :]
+    dtype = pick(rng, "float32", "int64", "int32", "float64")
+    given: dict[str, Any] = {"x": rng.integers(-3, 4, own).astype(dtype)}
+    before = pick(rng, "a = Abs(x)", "a = Identity(x)", "a = Add(x, x)")
+    after = pick(rng, "y = Neg(p)", "y = Add(p, a)", "y = Concat <axis = 0> (p, p)" if target else "y = Neg(p)")
+    if rng.random() < 0.4:
+        given["z"] = np.zeros(target, np.float32)
+        return written(f"{before} s = Shape(z) p = Expand(a, s) {after}", given)
+    given["s"] = i64(*target)
+    return written(f"{before} p = Expand(a, s) {after}", given, constants=("s",) if rng.random() < 0.7 else ())
+
+
 @draws(known.EmptyIntegerProduct)
 def integer_product(rng: Rng, op_type: str) -> Drawn:
     rows, inner, columns = (int(pick(rng, 0, 1, 2, 17)) for _ in range(3))
