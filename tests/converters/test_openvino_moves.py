@@ -77,6 +77,21 @@ def test_empty_axes(shape: tuple[int, ...], core: Any, tmp_path: Path) -> None:
     assert check_all(builds, [x], core, tmp_path / "model.xml") == {}
 
 
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize("shape", [(1, 3, 1, 4), (1, 1), (1, 0), ()], ids=str)
+def test_squeeze_of_every_form(shape: tuple[int, ...], skips: bool, core: Any, tmp_path: Path) -> None:
+    """OpenVINO writes `allow_axis_skip` on each Squeeze-15, also if it has no axes, or empty ones."""
+    x = RNG.normal(size=shape).astype(np.float32)
+    ones = [axis for axis, size in enumerate(shape) if size == 1]
+    builds = {str(axes): lambda x, a=axes: ops(15).squeeze(x, None if a is None else c(a), skips)
+              for axes in (None, np.zeros(0), ones[:1], ones)}  # fmt: skip
+    if skips and shape:
+        builds["skipped"] = lambda x: ops(15).squeeze(x, c([*range(len(shape))]), True)
+    for name, build in builds.items():
+        tested = Case(name, build, x)
+        check(tested, core, tested.save(tmp_path))
+
+
 @pytest.mark.parametrize(("target", "axes"), [([2, 3, 4], [1, 2]), ([4, 3, 2, 4], [1, 3]), ([3, 4, 5], [0, 1])])
 def test_explicit_broadcasts_of_the_first_operator_set(
     target: list[int], axes: list[int], core: Any, tmp_path: Path

@@ -27,8 +27,8 @@ def squeeze_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
 @handles("Squeeze-15", to="Squeeze", notes="With allow_axis_skip, dimensions must be known.")
 def squeeze_15(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Squeeze-15. With `allow_axis_skip`, axes of another size than 1 are kept."""
-    axes = node.optional(1)
-    if axes is None or not node.flag("allow_axis_skip", False):
+    skips, axes = node.flag("allow_axis_skip", False), node.optional(1)
+    if not skips or axes is None or (axes.value is not None and not axes.value.size):
         return squeeze_1(node, emit)
     dims = node[0].dims
     chosen = [node[0].axis(a) for a in axes.integers("axes of allow_axis_skip")]
