@@ -52,6 +52,20 @@ def test_rows_of_numbers(agree, of_row, signature, splits):
     agree(mapped, VALUES[: splits[-1]], np.int64(splits))
 
 
+@pytest.mark.parametrize("splits", ROWS, ids=str)
+@pytest.mark.parametrize("splits_dtype", [tf.int32, tf.int64], ids=["int32", "int64"])
+@pytest.mark.parametrize(("of_row", "signature"), [(tf.reduce_sum, tf.float32), (tf.square, None)], ids=["sum", "row"])
+def test_a_known_number_of_rows(agree, of_row, signature, splits_dtype, splits):
+    """TensorFlow writes the number into the node that joins the rows."""
+
+    @function(FLOATS, ([len(splits)], splits_dtype))
+    def mapped(values, splits):
+        wanted = row(splits_dtype=splits_dtype) if signature is None else signature
+        return flat(tf.map_fn(of_row, ragged(values, splits), fn_output_signature=wanted))
+
+    agree(mapped, VALUES[: splits[-1]], np.array(splits, splits_dtype.as_numpy_dtype))
+
+
 def test_rows_of_pairs(agree):
     """Of no rows, TensorFlow forgets that its values are pairs."""
 

@@ -36,9 +36,9 @@ _LISTS = dict.fromkeys(("TensorListGetItem", "TensorListLength"), ListOfTensors 
 _Convert = Callable[[list[Any], Attributes, int, InferringEmitter], Value]
 
 
-def _list(op_type: str) -> Callable[[_Convert], _Convert]:
+def _list(op_type: str, *, ignored: tuple[str, ...] = ()) -> Callable[[_Convert], _Convert]:
     def register(function: _Convert) -> _Convert:
-        @structure(op_type)
+        @structure(op_type, ignored=ignored)
         def convert(node: GraphNode, emit: InferringEmitter) -> Value:
             values, number = _inputs(node), node.attr["element_dtype"].type
             if number == VARIANT:
@@ -153,10 +153,9 @@ def split(values: list[Any], attributes: Attributes, dtype: int, emit: Inferring
     return ListOfPieces(whole, emit.int64(lengths))
 
 
-@_list("TensorListStack")
+@_list("TensorListStack", ignored=("num_elements",))  # which TensorFlow checks
 def stack(values: list[Any], attributes: Attributes, dtype: int, emit: InferringEmitter) -> Value:
     """The elements as a tensor."""
-    _ = attributes["num_elements"]  # which TensorFlow checks
     return rows_of(values[0], emit, shape_in(values[1]))
 
 
