@@ -66,6 +66,9 @@ def inferred(node: NodeProto, inputs: Sequence[Tensor | None], opsets: Mapping[s
     types = {name: helper.make_tensor_type_proto(t.dtype, t.shape) for name, t in given.items()}
     data = {name: _proto(t) for name, t in given.items() if is_small(t)}
     found = infer_outputs(node, types, data, opsets)
+    if not found and not node.domain and any(t.dtype == TensorProto.STRING for t in given.values()):
+        # ONNX Runtime's Equal takes strings in older operator sets than onnx's.
+        found = infer_outputs(node, types, data, {**opsets, "": onnx.defs.onnx_opset_version()})
     return {name: Tensor(name, made.tensor_type.elem_type, _shape(made)) for name, made in found.items()}
 
 

@@ -6,9 +6,12 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import keras  # noqa: E402
+from support.tensorflow_imports import answers  # noqa: E402
 
 from onnx_sparse.converters import ConversionError  # noqa: E402
 from onnx_sparse.converters.tensorflow import convert  # noqa: E402
+from onnx_sparse.converters.tensorflow.graph_source import from_graph  # noqa: E402
+from onnx_sparse.converters.tensorflow.reading.messages import GraphDef  # noqa: E402
 from onnx_sparse.schemas import DOMAIN  # noqa: E402
 
 WORDS = ["", "a", "red", "naïve", "日本語", "user 4711", "twenty-one characters", "x" * 50, "y" * 200]
@@ -218,3 +221,26 @@ def test_an_empty_placeholder_is_refused():
         input_signature=[tf.TensorSpec([], tf.float32)],
     )
     assert refusal(function) == {"StringFormat": "the placeholder is empty"}
+
+
+@pytest.mark.parametrize("compare", [tf.equal, tf.not_equal], ids=["equal", "not equal"])
+@pytest.mark.parametrize("other", [[None, 1], [1], []], ids=str)
+@pytest.mark.parametrize("shape", [[None, 1], [None]], ids=str)
+def test_the_rank_of_compared_strings_of_a_frozen_graph(compare, shape, other):
+    """A frozen graph has no shapes but those of its placeholders; feature columns of strings drop a missing value."""
+    feeds = [np.array(["x", "", "yy"][: 3 if sizes[:1] == [None] else 1], object) for sizes in (shape, other)]
+    feeds = [
+        feed.reshape([3 if size is None else size for size in sizes])
+        for feed, sizes in zip(feeds, (shape, other), strict=True)
+    ]
+    with tf.Graph().as_default() as graph:
+        given = [
+            tf.compat.v1.placeholder(tf.string, sizes, name)
+            for sizes, name in zip((shape, other), ("a", "b"), strict=True)
+        ]
+        tf.identity(tf.where(compare(*given)), name="out")
+        with tf.compat.v1.Session() as session:
+            want = session.run("out:0", {"a:0": feeds[0], "b:0": feeds[1]})
+    graph_def = GraphDef.FromString(graph.as_graph_def().SerializeToString())
+    (found,) = answers(convert(from_graph(graph_def, name="compared", inputs=["a", "b"], outputs=["out:0"])), feeds)
+    assert found.tolist() == want.tolist()
