@@ -403,3 +403,22 @@ def test_computed_axes(agree, axis):
         )
 
     agree(along, X, np.array(axis, np.int32))
+
+
+@pytest.mark.parametrize("has_peepholes", [False, True])
+def test_lstm_whose_peepholes_may_be_unused(run, has_peepholes):
+    """TensorFlow's graphs have the weights of peepholes, of any size, also if nothing reads them."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (7, 16), "b": (16,), **dict.fromkeys(("wci", "wcf", "wco"), (4,))}
+    weights = {name: tf.constant(rng.normal(size=shape).astype(np.float32)) for name, shape in shapes.items()}
+
+    @function(([None, 2, 3], tf.float32))
+    def steps(x):
+        given = {"cs_prev": tf.ones([2, 4]), "h_prev": tf.ones([2, 4]), "use_peephole": has_peepholes, **weights}
+        long = tf.raw_ops.BlockLSTM(seq_len_max=tf.constant(2, tf.int64), x=x, **given)
+        newer = tf.raw_ops.BlockLSTMV2(seq_len_max=tf.constant(2, tf.int64), x=x, **given)
+        return long.h, newer.h, tf.raw_ops.LSTMBlockCell(x=x[0], **given).h
+
+    x = rng.normal(size=(3, 2, 3)).astype(np.float32)
+    for got, want in zip(run(convert(steps), x=x).values(), steps(x), strict=True):
+        np.testing.assert_allclose(got, want.numpy(), rtol=1e-4, atol=1e-6)

@@ -30,6 +30,7 @@ class _Cell:
         self._peepholes: dict[str, Tensor] = {}
         if node.attributes["use_peephole"]:
             self._peepholes = {gate: _wide(node[f"wc{gate}"], emit) for gate in "ifo"}
+        node.disregard("wci", "wcf", "wco")
 
     def step(self, x: Tensor, cell: Tensor, hidden: Tensor, emit: InferringEmitter) -> dict[str, Tensor]:
         """The gates and states, by TensorFlow's names of them."""
