@@ -255,3 +255,23 @@ def test_records_that_differ():
         FEATURES.feeds([row, {"items": [1], "weights": []}])
     with pytest.raises(ValueError, match="record 1: 'uid' is not in record 0"):
         FEATURES.feeds([row, row | {"uid": 3}])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "NA"])
+def test_missing_lists_and_texts_of_pandas(missing: Any):
+    """`merge` leaves NaN where a row has no partner: of lists an empty one, of texts a missing value."""
+    pandas = library("pandas")
+    absent = pandas.NA if missing == "NA" else missing
+    lists = pandas.Series([[5, 7], absent, [3]], dtype=object)
+    same(FEATURES.feeds({"items": lists, "weights": [[], [], []], "age": [1, 2, 3]}), {
+        "items": [[5, 7], [], [3]], "weights": [[], [], []], "age": [1, 2, 3],
+    })  # fmt: skip
+    texts = onnx_sparse.features(
+        parser.parse_model(
+            '<ir_version: 10, opset_import: ["": 18]> g (string[n] s) => (string[n] y) { y = Identity(s) }'
+        )
+    )
+    for column in (pandas.Series(["a", absent]), pandas.Series(["a", absent], dtype=object)):
+        with pytest.raises(ValueError, match="feature 's', row 1 has no value"):
+            texts.feeds({"s": column})
+    assert FEATURES.feeds_of("weights", [[1.5], pandas.Series([float("nan")])])[0]["w"].tolist()[0] == 1.5

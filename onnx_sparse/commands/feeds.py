@@ -24,10 +24,11 @@ from onnx_sparse.commands.messages import json_leaves, messages_of_file, message
 from onnx_sparse.commands.model_graph import required_inputs, shape_of, type_name, type_text
 from onnx_sparse.errors import CommandError, UsageError, meant, printable
 from onnx_sparse.files.array_file import Array, read_npy, read_npz
+from onnx_sparse.rows.columns import typed
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.rows.model_features import Features, check_counts, features
 from onnx_sparse.rows.tf_examples import ParsedFeature
-from onnx_sparse.schemas.declaration import HALF_FLOATS, numpy_dtype
+from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.features import Feature
 from onnx_sparse.schemas.states import State, states_of
 
@@ -270,30 +271,10 @@ def _strings(name: str, array: Array) -> Array:
 
 
 def _from_json(declared: ValueInfoProto, value: Any) -> Array:
-    name, dtype = printable(declared.name), declared.type.tensor_type.elem_type
-    leaves = list(json_leaves(value))
-    legal: tuple[type, ...]
-    if dtype == TensorProto.STRING:
-        legal, words = (str,), "strings"
-    elif dtype == TensorProto.BOOL:
-        legal, words = (bool,), "true or false"
-    elif numpy_dtype(dtype).kind in "iu":
-        legal, words = (int,), "whole numbers"
-    else:
-        legal, words = (int, float), "numbers"
-    for leaf in leaves:
-        if not isinstance(leaf, legal) or (isinstance(leaf, bool) and bool not in legal):
-            raise CommandError(
-                f"input {name}: {json.dumps(leaf)} does not fit; the model expects {type_text(declared)}: {words}"
-            )
     try:
-        if dtype in HALF_FLOATS:  # rounded in one step from the double that JSON holds
-            return np.array(value, np.float64).astype(numpy_dtype(dtype))
-        return np.array(value, numpy_dtype(dtype))
-    except OverflowError as error:
-        raise CommandError(f"input {name}: a number is out of the range of {type_name(dtype)}") from error
+        return typed(f"input {printable(declared.name)}", value, declared.type.tensor_type.elem_type, ())
     except ValueError as error:
-        raise CommandError(f"input {name}: the rows of a tensor must all have the same length ({error})") from error
+        raise CommandError(str(error)) from error
 
 
 def _check_shape(declared: ValueInfoProto, array: Array) -> None:

@@ -155,9 +155,10 @@ def _integer(leaf: Any) -> int:
 
 
 def _float(leaf: Any) -> float:
-    is_number = isinstance(leaf, (int, float)) and not isinstance(leaf, bool)
-    # A larger number would become infinite.
-    if is_number and (abs(leaf) <= _LARGEST_FLOAT or leaf in (math.inf, -math.inf) or leaf != leaf):
+    # A larger number would become infinite, and whole numbers are exact, as in all rows.
+    if type(leaf) is float and (abs(leaf) <= _LARGEST_FLOAT or not math.isfinite(leaf)):
+        return leaf
+    if type(leaf) is int and abs(leaf) <= _LARGEST_FLOAT and float(np.float32(leaf)) == leaf:
         return float(leaf)
     raise _Misfit(_shown(leaf))
 

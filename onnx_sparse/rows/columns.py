@@ -203,7 +203,7 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
     if bad is None:
         raise ValueError(f"{where} has values of the type {array.dtype}; the model expects {dtype_name(dtype)}")
     if bad.any():
-        raise row_error(where, bad, lengths, f": {array[bad][0]} does not fit into {dtype_name(dtype)}")
+        raise row_error(where, bad, lengths, f": {misfit(array[bad][0].item(), dtype)}")
     with np.errstate(over="ignore"):
         return np.asarray(array.astype(wanted, copy=False), order="C")
 
@@ -227,17 +227,19 @@ def _from_objects(
         for number, value in enumerate(part, begin):
             try:
                 made[number] = _object_as(value, wanted)
-            except ValueError as misfit:
+            except ValueError as error:
                 if not lengths and isinstance(value, (list, tuple, np.ndarray)):
                     raise _uneven(where, objects) from None
                 marked = np.arange(len(objects)).reshape(shape) == number
-                reason = " has no value" if value is None else f": {misfit}"
+                reason = " has no value" if plain_column(where, value) is None else f": {error}"
                 raise row_error(where, marked, lengths, reason) from None
     return made.reshape(shape)
 
 
 def _uneven(where: str, rows: list[Any]) -> RowError:
     """The error of rows that make no array, since one has another length than the first, or is no list."""
+    if (missing := next((number for number, row in enumerate(rows) if row is None), None)) is not None:
+        return RowError(where, missing, " has no value")
     sizes = [len(row) if isinstance(row, (list, tuple, np.ndarray)) and np.ndim(row) else None for row in rows]
     number = next((number for number, size in enumerate(sizes) if size != sizes[0]), 0)
     if sizes[number] is None or sizes[0] is None or number == 0:
@@ -288,7 +290,8 @@ def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
     Raises:
         ValueError: It does not fit.
     """
-    plain = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
+    plain = plain_column("", value) if isinstance(value, np.ma.MaskedArray) else value
+    plain = plain.item() if isinstance(plain, (np.generic, np.ndarray)) and plain.ndim == 0 else plain
     if wanted.kind == "O":
         if isinstance(plain, bytes):
             try:
@@ -309,7 +312,22 @@ def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
             rounded = float(np.float64(plain).astype(wanted))
             if rounded == plain or (isinstance(plain, float) and math.isinf(rounded) == math.isinf(plain)):
                 return rounded
-    raise ValueError(f"{value!r} does not fit into {dtype_name(element_type(wanted))}")
+    raise ValueError(misfit(value, element_type(wanted)))
+
+
+def misfit(value: Any, dtype: DType) -> str:
+    """What is wrong with a value that does not fit into an element type.
+
+    A whole number must be exact, in every form that rows have: it may be an id. A float is rounded to the type.
+    """
+    reason = f"{value!r} does not fit into {dtype_name(dtype)}"
+    wanted = numpy_dtype(dtype)
+    if type(value) is not int or wanted.kind not in "fV":
+        return reason
+    with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
+        if math.isfinite(wanted.type(float(value))):
+            return f"{reason} exactly; pass a float, as {float(value)!r}, to round it"
+    return reason
 
 
 def _misfits(array: Array, wanted: np.dtype[Any]) -> Array | None:
@@ -324,12 +342,20 @@ def _misfits(array: Array, wanted: np.dtype[Any]) -> Array | None:
     if wanted.kind == "b" or wanted.kind == "O":
         return nowhere if kind == wanted.kind else None
     if kind in "iu":
-        with np.errstate(over="ignore"):
-            return np.asarray(array.astype(wanted).astype(np.float64) != array)
+        return _inexact(array, wanted)
     if kind != "f":
         return None
     with np.errstate(over="ignore"):
         return np.asarray(np.isinf(array.astype(wanted)) & ~np.isinf(array))
+
+
+def _inexact(integers: Array, wanted: np.dtype[Any]) -> Array:
+    """Where integers are rounded by a floating type. Compared as integers: as floats, both would be rounded."""
+    with np.errstate(over="ignore"):
+        rounded = integers.astype(wanted).astype(np.float64)
+    info = np.iinfo(integers.dtype)
+    is_inside = (rounded >= float(info.min)) & (rounded < float(info.max + 1))
+    return np.asarray(~is_inside | (np.where(is_inside, rounded, 0).astype(integers.dtype) != integers))
 
 
 def row_error(where: str, marked: Array, lengths: Sequence[Array], reason: str) -> RowError:

@@ -96,6 +96,8 @@ def plain_column(where: str, column: Any) -> Any:
         ValueError: A library cannot hand its array over.
     """
     library = library_of(column)
+    if isinstance(column, np.ma.MaskedArray):
+        return _without_mask(column)
     is_sparse = all(hasattr(column, part) for part in ("indices", "values", "dense_shape"))
     own = isinstance(column, _OWN) and not is_sparse  # a SparseTensorValue of TensorFlow is a tuple
     if own or library in ("pyarrow", "scipy") or hasattr(column, "nested_row_splits"):
@@ -109,10 +111,13 @@ def plain_column(where: str, column: Any) -> Any:
         if is_sparse:
             parts = (plain_column(where, getattr(column, part)) for part in ("indices", "values", "dense_shape"))
             return SparseParts(*parts)
-        if library != "pandas" and any(hasattr(column, capsule) for capsule in _CAPSULES):
+        if library == "pandas":
+            return _of_pandas(column)
+        if any(hasattr(column, capsule) for capsule in _CAPSULES):
             return _of_capsule(column)
         if hasattr(column, "__array__"):
-            return np.asarray(column)
+            array = np.asanyarray(column)  # with its mask
+            return _without_mask(array) if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
         if hasattr(column, "__dlpack__"):
             return np.from_dlpack(column)
     except _UNREADABLE as error:
@@ -123,7 +128,7 @@ def plain_column(where: str, column: Any) -> Any:
 
 def plain_parts(where: str, parts: Sequence[Any]) -> Sequence[Any]:
     """The rows of a list, or its values, each as `plain_column`; the list itself if there is nothing to do."""
-    if all(issubclass(kind, _OWN) for kind in {*map(type, parts)}):
+    if all(issubclass(kind, _OWN) and not issubclass(kind, np.ma.MaskedArray) for kind in {*map(type, parts)}):
         return parts
     return [_without_arrow(plain_column(f"{where}, row {number}", part)) for number, part in enumerate(parts)]
 
@@ -147,6 +152,43 @@ def _kind(value: Any) -> str:
 def library_of(value: Any) -> str:
     """The package that a value's type is from."""
     return type(value).__module__.partition(".")[0]
+
+
+def _with_missing(values: Any, missing: Array) -> Array:
+    """Values as objects, with None where they are missing: what is stored there is no value."""
+    objects = np.array(values, object)
+    objects[missing] = None
+    return objects
+
+
+def _without_mask(array: Any) -> Any:
+    """A masked array as an array."""
+    missing = np.ma.getmaskarray(array)
+    if not missing.any():
+        return np.asarray(array.data)
+    return _with_missing(array.data, missing) if array.ndim else None
+
+
+def _of_pandas(column: Any) -> Any:
+    """A column, an index or a value of pandas.
+
+    NaN is a number in a column of numpy's floats, as it is in numpy. In columns of nullable types, categories and
+    texts, and next to lists and texts, it is how pandas writes a missing value.
+    """
+    if not hasattr(column, "isna"):
+        return None if type(column).__name__ in ("NAType", "NaTType") else column
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+        return np.asarray(column)
+    if hasattr(dtype, "fill_value"):  # a sparse column of numpy's values
+        return np.asarray(column)
+    missing = np.array(column.isna())
+    if not missing.any():
+        return np.asarray(column)
+    values = np.asarray(column, object)
+    if isinstance(dtype, np.dtype) and all(isinstance(value, (int, float)) for value in values[~missing].tolist()):
+        missing &= np.array([not isinstance(value, float) for value in values.tolist()])
+    return _with_missing(values, missing)
 
 
 def _of_torch(tensor: Any) -> Any:

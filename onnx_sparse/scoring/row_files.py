@@ -102,9 +102,9 @@ def _with_partitions(batch: RowBatch, partitions: dict[str, str | None], wanted:
     """The rows with the columns of the folders that the file is in."""
     rows, bad = batch.rows, dict(batch.bad)
     for name, text in partitions.items():
-        column, wrong = cells_of([text], wanted.typed.get(name, pa.string()))
+        column, wrong = cells_of([text], wanted.typed.get(name, pa.string()), wanted.elements.get(name))
         for reason in wrong.values():
-            bad |= {row: f"column {name!r}, a folder: {reason}" for row in range(rows.num_rows) if row not in bad}
+            bad |= {row: f"column {name!r}, a folder{reason}" for row in range(rows.num_rows) if row not in bad}
         rows = rows.append_column(name, pa.repeat(column[0], rows.num_rows))
     return RowBatch(batch.first, rows, batch.raw, bad)
 

@@ -161,13 +161,15 @@ def _wanted(scorer: Scorer, job: Job, kept: Mapping[str, KeptType]) -> Wanted:
     """What is read of the file."""
     features, columns = scorer.features, scorer.columns
     examples = [columns[name] for name, feature in features.items() if feature.kind == "example"]
+    others = {name: columns[name] for name in features if columns[name] not in examples}
     return Wanted(
-        {columns[name]: _text_type(features, name) for name in features if features[name].kind != "example"},
+        {column: _text_type(features, name) for name, column in others.items()},
         job.keep,
         job.asked,
         examples[0] if len(examples) == 1 else None,
         kept,
         job.delimiter,
+        {column: features.inputs[features[name].inputs["values"]].dtype for name, column in others.items()},
     )
 
 

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ import pyarrow.csv
 import pyarrow.json
 from pyarrow import types
 
+from onnx_sparse.rows.columns import RowError, typed_list
+from onnx_sparse.schemas.declaration import DType, numpy_dtype
+
 #: What a cell holds where there is no value.
 _NULLS = pa.array(pyarrow.csv.ConvertOptions().null_values)
 #: The errors of pyarrow for a Python value that is not of a type.
@@ -24,10 +27,14 @@ _UNFIT = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError)
 #: Digits that a double holds, whatever they are; no more than so many are in as many letters.
 _EXACT_DIGITS = 15
 
+#: From here on, a double may be another whole number than its text.
+_ROUNDED = 2.0**53
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
 #: pyarrow's reader of JSON ends the process on deeper nesting.
 _DEEPEST = 100
 
-#: A column, and by row what is wrong with it.
+#: A column, and by row what is wrong with it: the end of the message.
 Read = tuple[pa.Array, dict[int, str]]
 
 
@@ -138,7 +145,7 @@ def scalars_of(column: pa.Array, dtype: pa.DataType) -> Read:
                 values.append(text.cast(dtype).as_py())
             except pa.ArrowInvalid:
                 values.append(None)
-                wrong[row] = f"{text.as_py()!r} does not fit into {dtype}"
+                wrong[row] = f": {text.as_py()!r} does not fit into {dtype}"
         return pa.array(values, dtype), wrong
 
 
@@ -157,11 +164,59 @@ def lists_of(texts: Sequence[str | None], dtype: pa.DataType) -> Read:
         except (ValueError, RecursionError):
             value = text
         if not isinstance(value, list):
-            wrong[row] = f"expected a list, as [5, 7] in JSON, got {text!r}"
+            wrong[row] = f": expected a list, as [5, 7] in JSON, got {text!r}"
             value = None
         lists.append(value)
     made, more = values_of(lists, dtype)
     return made, {**more, **wrong}
+
+
+def number_of(text: str) -> Any:
+    """The number that a cell is, with a point or exponent a float; the text if it is none."""
+    with contextlib.suppress(ValueError):
+        return int(text) if _INTEGER.fullmatch(text.strip()) else Number(text.strip())
+    return text
+
+
+def misfits_of(column: pa.Array, wrong: Mapping[int, str], dtype: DType, value: Callable[[int], Any]) -> dict[int, str]:
+    """By row, what does not fit into a feature's element type: with the words of rows that are not texts.
+
+    Args:
+        column: The values as far as they were read, in a type that holds more.
+        wrong: What was wrong with the rows that were not.
+        dtype: The element type of the feature.
+        value: The value of a row, without loss: a double does not tell 1700000001 from 1700000001.0.
+    """
+    found = dict(wrong)
+    for row in {*wrong, *_perhaps_rounded(column, dtype)}:
+        given = value(row)
+        if types.is_list(column.type) and not isinstance(given, list):  # its reason says so
+            continue
+        leaves = _leaves(given)
+        try:
+            typed_list("", leaves, dtype, [len(leaves)])
+        except RowError as error:
+            found[row] = f", position {error.row}{error.reason}" if isinstance(given, list) else error.reason
+    return found
+
+
+def _perhaps_rounded(column: pa.Array, dtype: DType) -> list[int]:
+    """The rows of doubles, or of lists of them, that may have a whole number which an element type does not hold."""
+    if numpy_dtype(dtype).kind not in "fV":
+        return []
+    rows = np.arange(len(column))
+    while types.is_list(column.type):
+        rows = rows[pc.list_parent_indices(column).to_numpy()]
+        column = column.flatten()
+    doubles = column.to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_rounded = doubles.astype(numpy_dtype(dtype)).astype(np.float64) != doubles
+    is_suspect = np.isfinite(doubles) & ((np.abs(doubles) >= _ROUNDED) | (is_rounded & (np.floor(doubles) == doubles)))
+    return [int(row) for row in np.unique(rows[is_suspect])]
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [*itertools.chain.from_iterable(map(_leaves, value))] if isinstance(value, list) else [value]
 
 
 def values_of(values: Sequence[Any], dtype: pa.DataType) -> Read:
@@ -174,7 +229,7 @@ def values_of(values: Sequence[Any], dtype: pa.DataType) -> Read:
             try:
                 _array([value], dtype)
             except _UNFIT as error:
-                wrong[row] = str(error)
+                wrong[row] = f": {error}"
         return _array([None if row in wrong else value for row, value in enumerate(values)], dtype), wrong
 
 
@@ -213,5 +268,6 @@ def _refuse_others(values: Sequence[Any], kinds: set[type], what: str) -> None:
     if {*map(type, values)} <= {*kinds, type(None)}:
         return
     other = next(value for value in values if value is not None and type(value) not in kinds)
-    verb = "is not" if what == "a list" else "does not fit into"
-    raise ValueError(f"{json_text(other)} {verb} {what}")
+    if what == "a list":
+        raise ValueError(f"expected a list, got {json_text(other)}")
+    raise ValueError(f"{json_text(other)} does not fit into {what}")

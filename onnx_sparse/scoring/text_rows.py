@@ -8,13 +8,24 @@ import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import types
 
+from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.scoring.kept_values import KeptType, WidenedError, kept_column, widened
-from onnx_sparse.scoring.text_cells import Object, lists_of, objects_of, read_json, scalars_of, values_of
+from onnx_sparse.scoring.text_cells import (
+    Object,
+    lists_of,
+    misfits_of,
+    number_of,
+    objects_of,
+    read_json,
+    scalars_of,
+    values_of,
+)
 
 #: The bytes of text that are read at once; a longer row is read whole.
 _PART = 1 << 22
@@ -52,6 +63,7 @@ class Wanted:
         messages: The column that the records of a TFRecord file are; None if the model takes none.
         kept: The types of kept columns of JSON, as far as they are known from the file.
         delimiter: What separates the cells of CSV.
+        elements: The element types of the columns of features, which must hold whole numbers exactly.
     """
 
     types: Mapping[str, pa.DataType]
@@ -60,6 +72,7 @@ class Wanted:
     messages: str | None = None
     kept: Mapping[str, KeptType] = field(default_factory=dict)
     delimiter: str = ","
+    elements: Mapping[str, DType] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -70,7 +83,9 @@ class Wanted:
         """The same without columns that the file does not have to have."""
         types = {name: dtype for name, dtype in self.types.items() if name not in columns}
         messages = None if self.messages in columns else self.messages
-        return replace(self, types=types, keep=[name for name in self.keep if name not in columns], messages=messages)
+        elements = {name: dtype for name, dtype in self.elements.items() if name in types}
+        keep = [name for name in self.keep if name not in columns]
+        return replace(self, types=types, keep=keep, messages=messages, elements=elements)
 
     @property
     def typed(self) -> dict[str, pa.DataType]:
@@ -78,13 +93,34 @@ class Wanted:
         return {**{name: dtype for name, dtype in self.asked.items() if name in self.keep}, **self.types}
 
 
-def cells_of(texts: Sequence[str | None], dtype: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
-    """The values that texts stand for, with lists as JSON; and by row what is wrong with other texts."""
+def cells_of(
+    texts: Sequence[str | None], dtype: pa.DataType, element: DType | None = None
+) -> tuple[pa.Array, dict[int, str]]:
+    """The values that texts stand for, with lists as JSON; and by row what is wrong with other texts.
+
+    Args:
+        texts: The texts.
+        dtype: The type of the values.
+        element: The element type of a feature, which must hold whole numbers exactly; None for columns that are kept.
+    """
+    read: Callable[[str], Any]
     if types.is_list(dtype):
-        return lists_of(texts, dtype)
-    column, wrong = _texts(texts)
-    made, more = scalars_of(column, dtype)
-    return made, {**more, **wrong}
+        (made, wrong), read = lists_of(texts, dtype), read_json
+    else:
+        column, wrong = _texts(texts)
+        made, more = scalars_of(column, dtype)
+        wrong, read = {**more, **wrong}, number_of
+    if element is not None:
+        wrong = misfits_of(made, wrong, element, lambda row: _value(texts[row] or "", read))
+    return made, wrong
+
+
+def _value(text: str, read: Callable[[str], Any]) -> Any:
+    """The value of a cell, or an empty list, of which nothing is wrong, where the cell cannot be read."""
+    try:
+        return read(text)
+    except (ValueError, RecursionError):
+        return []
 
 
 def _texts(texts: Sequence[str | None]) -> tuple[pa.Array, dict[int, str]]:
@@ -92,7 +128,7 @@ def _texts(texts: Sequence[str | None]) -> tuple[pa.Array, dict[int, str]]:
     try:
         return pa.array(texts, pa.string()), {}
     except UnicodeEncodeError:
-        wrong = {row: f"{text!r} is not UTF-8" for row, text in enumerate(texts) if text and not _is_text(text)}
+        wrong = {row: f": {text!r} is not UTF-8" for row, text in enumerate(texts) if text and not _is_text(text)}
         return pa.array([None if row in wrong else text for row, text in enumerate(texts)], pa.string()), wrong
 
 
@@ -211,10 +247,9 @@ class _CsvBatches:
         columns = {}
         for name, place in self._places.items():
             cells = [None if number in bad else row[place] for number, row in enumerate(rows)]
-            columns[name], wrong = cells_of(cells, self._wanted.typed.get(name, pa.string()))
-            for number, reason in wrong.items():
-                if number not in bad:
-                    reasons.setdefault(number, f"column {name!r}, row {first + number}: {reason}")
+            dtype = self._wanted.typed.get(name, pa.string())
+            columns[name], wrong = cells_of(cells, dtype, self._wanted.elements.get(name))
+            reasons = {**_placed(name, first, wrong), **reasons}
         return RowBatch(first, pa.RecordBatch.from_pydict(columns), lambda some: self._raw(rows, some), reasons)
 
     def _raw(self, rows: Sequence[Sequence[str]], some: Sequence[int]) -> pa.Table:
@@ -309,6 +344,10 @@ class _JsonBatches:
         bad: dict[int, str] = {}
         if rows is None:
             rows, bad = self._slow(first, numbers, lines)
+        else:
+            for name, dtype in self._wanted.elements.items():
+                wrong = misfits_of(rows.column(name), {}, dtype, partial(_value_of_key, name, lines))
+                bad = {**_placed(name, first, wrong), **bad}
         self._is_begun = True
         return RowBatch(first, rows, raw, bad)
 
@@ -346,23 +385,33 @@ class _JsonBatches:
             dtype = self._wanted.typed.get(name)
             if dtype is not None:
                 columns[name], wrong = values_of(values, dtype)
+                if name in self._wanted.elements:
+                    wrong = misfits_of(columns[name], wrong, self._wanted.elements[name], values.__getitem__)
             else:
                 columns[name], wrong = self._kept_column(name, values)
-            for row, reason in wrong.items():
-                bad.setdefault(row, f"column {name!r}, row {first + row}: {reason}")
+            bad = {**_placed(name, first, wrong), **bad}
         return pa.RecordBatch.from_pydict(columns), bad
 
     def _kept_column(self, name: str, values: list[Any]) -> tuple[pa.Array, dict[int, str]]:
         wrong = {}
         for row, value in enumerate(values):
             if isinstance(value, str) and not _is_text(value):
-                values[row], wrong[row] = None, f"{json.dumps(value)} is not text"
+                values[row], wrong[row] = None, f": {json.dumps(value)} is not text"
         dtype = widened(self._kept[name], values)
         if dtype != self._kept[name]:
             self._kept[name] = dtype
             if self._is_begun:
                 raise WidenedError(self._kept)
         return kept_column(values, dtype), wrong
+
+
+def _placed(column: str, first: int, wrong: Mapping[int, str]) -> dict[int, str]:
+    """What is wrong with rows of a column, with their place in the file."""
+    return {row: f"column {column!r}, row {first + row}{reason}" for row, reason in wrong.items()}
+
+
+def _value_of_key(key: str, lines: Sequence[bytes], row: int) -> Any:
+    return _object(lines[row], ())[0].get(key)
 
 
 def _object(line: bytes, columns: Sequence[str]) -> tuple[dict[str, Any], str | None]:

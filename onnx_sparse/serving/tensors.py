@@ -121,7 +121,7 @@ class Tensors:
                 raise RequestError(error) from error
         flat = values.reshape(-1) if isinstance(values, np.ndarray) else _flat(name, values, len(shape))
         self._check_count(name, len(flat), shape, count)
-        if self._numpy[name].kind == "O":
+        if name in self._messages:
             for value in flat:
                 if not isinstance(value, str | bytes):
                     raise RequestError(f"input {name!r}: {shown(value)} is not a string")

@@ -179,16 +179,16 @@ class TestWrongInput:
 
     def test_a_json_number_of_the_wrong_kind(self, refused):
         error = refused(1, "segment_ids=[0, 1.5]")
-        assert error == "input segment_ids: 1.5 does not fit; the model expects int64[K]: whole numbers"
+        assert error == "input segment_ids, row 1: 1.5 does not fit into int64"
 
     def test_a_json_number_out_of_range(self, refused):
-        assert refused(1, "segment_ids=[9223372036854775808]").endswith("out of the range of int64")
+        assert refused(1, "segment_ids=[9223372036854775808]").endswith(": 9223372036854775808 does not fit into int64")
 
     def test_json_rows_of_unequal_length(self, refused):
-        assert "the rows of a tensor must all have the same length" in refused(1, "data=[[1, 2], [3]]")
+        assert refused(1, "data=[[1, 2], [3]]") == "input data, row 1 has 1 values; the first has 2"
 
     def test_json_that_is_an_object(self, refused):
-        assert "does not fit" in refused(1, 'data={"a": 1}')
+        assert "expected a list or an array" in refused(1, 'data={"a": 1}')
 
     def test_neither_file_nor_json(self, refused):
         assert "is neither a file nor JSON" in refused(2, "data=hello")
@@ -244,7 +244,7 @@ class TestWrongInput:
 
     def test_numbers_for_texts(self, cli, identity):
         result = cli("run", identity(TensorProto.STRING), "--input", "x=[1]")
-        assert result.error == "input x: 1 does not fit; the model expects string[N]: strings"
+        assert result.error == "input x, row 0: expected a string, got 1"
 
 
 class TestWrongModel:

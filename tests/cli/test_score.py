@@ -208,7 +208,7 @@ def test_bad_cells_of_csv_are_skipped(cli, model, tmp_path):
     bad = pq.read_table(tmp_path / "out" / "_bad" / "a.parquet")
     places = [reason.as_py().split(":")[0] for reason in bad["onnx_sparse_reason"]]
     assert bad["items"].to_pylist() == ["5 7", "[2]", f"[{10**30}]", "[4]"]
-    assert places[:3] == [f"column {name!r}, row {row}" for name, row in (("items", 1), ("age", 2), ("items", 4))]
+    assert places[:3] == ["column 'items', row 1", "column 'age', row 2", "column 'items', row 4, position 0"]
 
 
 def test_csv_has_the_types_of_the_model(cli, model, tmp_path):
@@ -291,11 +291,11 @@ def test_resuming(cli, model, folder, tmp_path):
         (["damaged.parquet"], 1, "damaged.parquet cannot be read"),
         (["rows.parquet", "more/rows.csv"], 2, "would both become"),
         (["rows.csv"], 1, "rows.csv, column 'items', row 1: expected a list, as [5, 7] in JSON, got '5 7'"),
-        (["texts.csv"], 1, "texts.csv, column 'age', row 1: 'old' does not fit into double"),
+        (["texts.csv"], 1, "texts.csv, column 'age', row 1: 'old' does not fit into float"),
         (["null.jsonl"], 1, "null.jsonl, line 2 is not a JSON object"),
         (["deep.jsonl"], 1, "deep.jsonl, line 1 is nested too deeply"),
-        (["large.csv"], 1, "large.csv, column 'items', row 0: "),
-        (["surrogate.csv"], 1, "surrogate.csv, column 'items', row 0: "),
+        (["large.csv"], 1, "large.csv, column 'items', row 0, position 0: "),
+        (["surrogate.csv"], 1, "surrogate.csv, column 'items', row 0, position 0: "),
         (["twice.csv"], 1, "feature 'items': no column 'items'; there are several"),
         (["rows.tfrecord"], 1, "the model takes no serialized messages"),
         (["rows.parquet", "--workers", "0"], 2, "0 is not positive"),
