@@ -149,12 +149,18 @@ def test_good_requests_are_one_run(monkeypatch):
     assert len(calls) == 1
 
 
+#: A row alone is divided by 0: NaN and infinities, which are numbers among other rows.
+COUNT = """shape = Shape <end = 1> (x) n = Cast <to = 1> (shape) one = Div (n, n) minus = Neg (one)
+    zero = Sub (n, n) less = Sub (n, one)"""
+
+
 @pytest.mark.parametrize(
     ("nodes", "is_joined"),
     [
         ("sums = Sub (x, mean) mean = ReduceMean <keepdims = 1> (x, rows)", False),
         ("sums = Softmax <axis = 0> (x)", False),
         ("sums = Sub (x, mean) mean = ReduceMean <keepdims = 1> (x, columns)", True),
+        *((f"{COUNT} lost = Div ({part}, less) sums = Add (x, lost)", False) for part in ("zero", "one", "minus")),
     ],
 )
 def test_rows_that_depend_on_each_other_are_not_joined(nodes, is_joined):

@@ -12,16 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_sparse.comparison import dtype_name, is_float, magnitude_of
 from onnx_sparse.converters.errors import first_line
-from onnx_sparse.converters.verification.comparison import (
-    Record,
-    Verdict,
-    compare,
-    dtype_name,
-    is_float,
-    magnitude_of,
-    merge,
-)
+from onnx_sparse.converters.verification.comparison import Record, Verdict, compare, merge
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
 from onnx_sparse.converters.verification.isolation import EndedError
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS, Axis, Layout

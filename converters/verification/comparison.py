@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
+from onnx_sparse.comparison import difference, dtype_name
 from onnx_sparse.models.graphs import half_floats as half_floats
 
 Array = np.ndarray[Any, Any]
-
-#: By how much floats may differ, as a part of their value, by the least exact type that the model computes with; a
-#: tenth of it is also allowed of the output's magnitude. Half floats differ by a few units in the last place, because
-#: frameworks round at every step.
-TOLERANCES = {"float64": 1e-5, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
-
-#: The magnitude of an output is at most so many times its median: a few huge values must not hide all others.
-_TIMES_MEDIAN = 10
-
-#: Below these, kernels may flush numbers to zero; the half floats' are computed in float32.
-_SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6e-8, "bfloat16": 1.2e-38}
 
 
 class Verdict(StrEnum):
@@ -95,69 +84,28 @@ def compare(
 ) -> Record:
     """Compare the source's value of an output with ONNX Runtime's in the batch `kind`; `note` goes into the record.
 
+    What is equal is decided by `onnx_sparse.comparison.difference`.
+
     Args:
         computed: Half-float types that the model computes with: a float32 result of these is only as exact as they are.
         magnitude: The output's magnitude over all batches (`magnitude_of`); if omitted, the largest value of `want`.
         floor: The rounding noise of the elements: differences up to it are allowed.
     """
     record = Record(output, dtype_name(want), want.shape, note=note)
-    if dtype_name(want) != dtype_name(got):
-        return replace(record, verdict=Verdict.DIFFERENT, note=f"dtype is {dtype_name(got)} in the batch {kind!r}")
-    if want.shape != got.shape:
-        note = f"shape is {got.shape}, not {want.shape}, in the batch {kind!r}"
-        return replace(record, verdict=Verdict.DIFFERENT, note=note)
-    if not is_float(want):
-        equal = bool(np.array_equal(want, got))
-        return record if equal else _different(record, kind)
-    relative = relative_tolerance(want, computed)
-    wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
-    finite = np.isfinite(wide_want)
-    same = np.array_equal(wide_want[~finite], wide_got[~finite], equal_nan=True) and np.isfinite(wide_got[finite]).all()
-    error = np.abs(wide_want[finite] - wide_got[finite])
-    size = np.abs(wide_want[finite])
-    own = size.max(initial=0) if magnitude is None else np.broadcast_to(magnitude, want.shape)[finite]
-    noise = np.broadcast_to(floor, want.shape)[finite]
-    within = relative * (size + 0.1 * own) + _SMALLEST[want.dtype.name]
-    allowed = np.maximum(within, noise)
-    ok = bool(same and (error <= allowed).all())
-    with np.errstate(over="ignore"):
-        squares = float(np.square(error).sum())
+    found = difference(want, got, computed, magnitude=magnitude, floor=floor)
     record = replace(
         record,
-        max_abs=float(error.max(initial=0)),
-        max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
-        rms=math.sqrt(squares / max(error.size, 1)),
-        elements=error.size,
-        tolerance=float(allowed[np.argmax(error)]) if error.size else 0.0,
-        noise=float(noise[error > within].max(initial=0)),
-        worst=kind if error.max(initial=0) > 0 else "",
+        max_abs=found.max_abs,
+        max_rel=found.max_rel,
+        rms=found.rms,
+        elements=found.elements,
+        tolerance=found.tolerance,
+        noise=found.noise,
+        worst=kind if found.max_abs > 0 else "",
     )
-    return record if ok else _different(record, kind)
-
-
-def relative_tolerance(want: Array, computed: Collection[str]) -> float:
-    """By how much an output's floats may differ, as a part of their value."""
-    return max(TOLERANCES[name] for name in (dtype_name(want), *computed))
-
-
-def magnitude_of(values: Sequence[Array]) -> Array:
-    """The magnitude of an output of floats in all batches, for tolerances: its largest finite value, or a few times its
-    median. Columns, along the last axis, have one each: one of large numbers must not hide one of probabilities."""
-    columns = {value.shape[-1] for value in values if value.ndim > 1}
-    by_column = len(columns) == 1 and all(value.ndim > 1 for value in values)
-    wide = [np.abs(value.astype(np.float64)) for value in values]
-    rows = np.concatenate([w.reshape(math.prod(w.shape[:-1]), *columns) if by_column else w.ravel() for w in wide])
-    rows[~np.isfinite(rows) | (rows == 0)] = np.nan
-    if np.isnan(rows).all():  # or there are none
-        return np.zeros(rows.shape[1:])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column without numbers
-        found = np.minimum(np.nanmax(rows, axis=0), _TIMES_MEDIAN * np.nanmedian(rows, axis=0))
-    return np.asarray(np.nan_to_num(found))
-
-
-def _different(record: Record, kind: str) -> Record:
-    return replace(record, verdict=Verdict.DIFFERENT, note=f"values differ in the batch {kind!r}")
+    if not found.reason:
+        return record
+    return replace(record, verdict=Verdict.DIFFERENT, note=f"{found.reason} in the batch {kind!r}")
 
 
 def merge(before: Record | None, after: Record) -> Record:
@@ -180,13 +128,3 @@ def merge(before: Record | None, after: Record) -> Record:
         batches=before.batches + after.batches,
         note="; ".join(dict.fromkeys(filter(None, (*before.note.split("; "), after.note)))),
     )
-
-
-def dtype_name(array: Array) -> str:
-    """numpy's name of an array's element type; `"string"` for strings."""
-    return "string" if array.dtype == object else array.dtype.name
-
-
-def is_float(array: Array) -> bool:
-    """Whether an array has floats, which are compared with tolerances."""
-    return array.dtype.name in TOLERANCES

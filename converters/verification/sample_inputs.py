@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, TensorShapeProto, ValueInfoProto
 
-from onnx_sparse.converters.verification.comparison import TOLERANCES
+from onnx_sparse.comparison import TOLERANCES
 from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.example_messages import Messages, Partition

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 
+from onnx_sparse.comparison import difference, is_float, magnitude_of, noise_of_order
 from onnx_sparse.models.graphs import half_floats
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.rows.model_features import Features
@@ -23,9 +24,6 @@ from onnx_sparse.rows.sample_rows import Draws, row_of
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-#: By how much an element may differ alone and among others, as a part of its magnitude in the other rows: products of
-#: matrices round differently for one row. By the least exact type that the model computes with.
-_RELATIVE = {"float32": 1e-5, "float64": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 #: The rows that are generated: how many values they have, of several lengths and then some of none, and the magnitude
 #: of their floats.
 _TRIES = (((3, 1, 5, 2, 4), 1.0), ((2, 0, 4, 1, 0), 1e3), ((3, 1, 5, 2, 4), 1e-3))
@@ -136,12 +134,6 @@ def _near(parts: Sequence[Array], joined: Array, computed: Collection[str]) -> b
     if any(np.shape(part)[1:] != joined.shape[1:] for part in parts):
         return False
     alone = np.concatenate(parts)
-    if joined.dtype.name not in _RELATIVE:
-        return bool(np.array_equal(alone, joined))
-    one, other = alone.astype(np.float64), joined.astype(np.float64)
-    finite = np.isfinite(one)
-    if not np.array_equal(one[~finite], other[~finite], equal_nan=True) or not np.isfinite(other[finite]).all():
-        return False
-    relative = max(_RELATIVE[name] for name in (joined.dtype.name, *computed))
-    magnitude = np.broadcast_to(np.max(np.abs(one), axis=0, where=finite, initial=0), one.shape)
-    return bool((np.abs(one[finite] - other[finite]) <= relative * magnitude[finite]).all())
+    magnitude = magnitude_of([alone]) if is_float(alone) else None
+    floor = noise_of_order([alone], computed)  # products of matrices add in another order for one row
+    return not difference(alone, joined, computed, magnitude=magnitude, floor=floor).reason

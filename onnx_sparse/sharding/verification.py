@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from onnx_sparse.comparison import difference, is_float, magnitude_of, noise_of_order
 from onnx_sparse.errors import CommandError, printable
-from onnx_sparse.models.graphs import array_of
+from onnx_sparse.models.graphs import array_of, half_floats
 from onnx_sparse.models.large_models import load
 from onnx_sparse.models.model_files import read_model
 from onnx_sparse.rows.model_features import features
@@ -21,8 +22,6 @@ from onnx_sparse.sharding.tables import Table
 _ROWS = 10_000
 #: The lengths of the rows of drawn batches.
 _BATCHES: tuple[tuple[int, ...], ...] = ((3, 1, 0, 5, 2), (1,), (0, 0, 0), (30, 40), ())
-#: By how much sums of sums may differ, as a part of the largest answer.
-_RELATIVE = 1e-5
 
 
 def compare_rows(tables: Sequence[Table], folder: Path) -> str:
@@ -55,8 +54,9 @@ def compare_answers(model: Path, folder: Path) -> str:
     """
     whole, split = opened(model, 0, "auto"), local_session(folder)
     known = features(whole)
-    draws, exact = Draws.of(known, read_model(model)), read_manifest(folder).exact
-    compared = 0
+    read = read_model(model)
+    draws, exact, computed = Draws.of(known, read), read_manifest(folder).exact, half_floats(read)
+    answers: list[tuple[list[Any], list[Any]]] = []
     for texts in draws.texts():
         for lengths in _BATCHES:
             columns = draws.columns(lengths, texts)
@@ -67,12 +67,14 @@ def compare_answers(model: Path, folder: Path) -> str:
             if isinstance(expected, Exception) != isinstance(got, Exception):
                 raise CommandError(f"for rows of {list(lengths)} values the whole model: {expected}; split: {got}")
             if isinstance(expected, list) and isinstance(got, list):
-                for value, one, other in zip(whole.get_outputs(), expected, got, strict=True):
-                    _require_equal(value.name, one, other, exact)
-                compared += 1
-        if compared:
+                answers.append((expected, got))
+        if answers:
             break
-    return f"the answers to {compared} drawn batches are equal" if compared else "the model took no drawn inputs"
+    for position, value in enumerate(whole.get_outputs()):
+        wanted = [expected[position] for expected, _ in answers]
+        for one, (_, got) in zip(wanted, answers, strict=True):
+            _require_equal(value.name, one, got[position], exact, wanted, computed)
+    return f"the answers to {len(answers)} drawn batches are equal" if answers else "the model took no drawn inputs"
 
 
 def _answered(session: Any, feeds: Any) -> list[Any] | Exception:
@@ -82,12 +84,32 @@ def _answered(session: Any, feeds: Any) -> list[Any] | Exception:
         return error
 
 
-def _require_equal(name: str, one: Any, other: Any, exact: bool) -> None:
-    if not isinstance(one, np.ndarray) or exact or one.dtype.kind not in "fV":
-        equal = np.array_equal(one, other, equal_nan=getattr(one, "dtype", np.dtype(int)).kind == "f")
+def _require_equal(
+    name: str,
+    one: Any,
+    other: Any,
+    exact: bool,
+    answers: Sequence[Any] | None = None,
+    computed: Collection[str] = (),
+) -> None:
+    """Refuse a difference of an output.
+
+    Args:
+        name: The output's name.
+        one: What the whole model answers.
+        other: What the split model answers.
+        exact: Whether floats must be equal, too: shards have sent rows, never sums.
+        answers: What the whole model answers in all batches; this one if omitted.
+        computed: The half-float types that the model computes with.
+    """
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        answers = [one] if answers is None else answers
+        magnitude = magnitude_of(answers) if is_float(one) else None
+        floor = noise_of_order(answers, computed)
+        reason = difference(one, other, computed, magnitude=magnitude, floor=floor, exact=exact).reason.rstrip(",")
     else:
-        a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
-        scale = np.abs(a[np.isfinite(a)]).max(initial=1)
-        equal = a.shape == b.shape and np.allclose(a, b, rtol=_RELATIVE, atol=_RELATIVE * scale, equal_nan=True)
-    if not equal:
-        raise CommandError(f"output {printable(name)} of the model that is split is not that of the whole one")
+        reason = "" if one == other else "values differ"
+    if reason:
+        raise CommandError(
+            f"output {printable(name)} of the model that is split is not that of the whole one: {reason}"
+        )

@@ -9,9 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from onnx_sparse.comparison import magnitude_of
 from onnx_sparse.converters.onnx import verify as verify_onnx
 from onnx_sparse.converters.verification.batches import Attempt, Attempts, Refused, compare_batches
-from onnx_sparse.converters.verification.comparison import Verdict, compare, magnitude_of, merge
+from onnx_sparse.converters.verification.comparison import Verdict, compare, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS
 from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, quantizes, with_moved_weights

@@ -12,9 +12,10 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 from support.random_parsing import PARTITIONS, outcome
 
+from onnx_sparse.comparison import TOLERANCES
 from onnx_sparse.converters.onnx import verify
 from onnx_sparse.converters.tensorflow.reference import TensorFlowReference, isolated
-from onnx_sparse.converters.verification.comparison import TOLERANCES, Verdict
+from onnx_sparse.converters.verification.comparison import Verdict
 from onnx_sparse.converters.verification.constraints import find_constraints
 from onnx_sparse.converters.verification.dataflow import Origin
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences

@@ -47,8 +47,13 @@ ROOMS = {
         needs=("tensorflow",),
     ),
     "verification": Room(
-        ("converters/verification/*.py",),
-        (f"{_TESTS}/test_verification.py", f"{_TESTS}/test_verified_inputs.py", "tests/test_planted_faults.py"),
+        ("converters/verification/*.py", "onnx_sparse/comparison.py"),
+        (
+            "tests/test_comparison.py",
+            f"{_TESTS}/test_verification.py",
+            f"{_TESTS}/test_verified_inputs.py",
+            "tests/test_planted_faults.py",
+        ),
     ),
     "conversion": Room(
         ("converters/pipeline/*.py", "converters/writing/*.py", "converters/*.py", "converters/onnx/*.py"),

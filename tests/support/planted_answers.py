@@ -14,9 +14,9 @@ from unittest import mock
 
 import numpy as np
 
+from onnx_sparse.comparison import is_float
 from onnx_sparse.converters.verification import verify as verification
 from onnx_sparse.converters.verification.batches import Attempt, compare_batches
-from onnx_sparse.converters.verification.comparison import is_float
 from onnx_sparse.converters.verification.rounding_noise import RoundingNoise
 
 Array = np.ndarray[Any, Any]
