@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+
 import numpy as np
 import pytest
 from support.ascend_graphs import BFLOAT16, bin_bytes
@@ -186,6 +189,44 @@ def test_a_whole_layer(cli, tmp_path, make):
     kind = target.parents[1].name.partition("_")[2]
     assert len(differing) == 1
     assert next(iter(differing)).startswith(kind)
+
+
+def sums_in_half_floats(x, weight):
+    """A product whose partial sums are rounded to float16."""
+    total = np.zeros((len(x), len(weight)), F16)
+    for column in range(0, x.shape[1], 64):
+        part = slice(column, column + 64)
+        total = (wide(total) + wide(x[:, part]) @ wide(weight[:, part]).T).astype(F16)
+    return total
+
+
+@pytest.mark.parametrize("fault", ["", "product", "turn"])
+@pytest.mark.parametrize("inside", [True, False], ids=["in a graph", "in the layer"])
+@pytest.mark.parametrize("recorded", [True, False], ids=["each result", "the layer's results"])
+def test_a_tensor_has_one_verdict(cli, tmp_path, fault, inside, recorded):
+    """Whether it is the result of an operation, of a graph or of the layer: sums of many terms are as exact as the
+    type, what is only moved is exact, and the results of both that the dump lacks are as exact as the sums."""
+    layer = Layer("Decoder_layer_0", F16, 5)
+    x, weight = layer.weight(4, 4096, scale=1.0), layer.weight(16, 4096, scale=1.0)
+    with layer.group("Head") if inside else contextlib.nullcontext():
+        product = sums_in_half_floats(layer.values[x], layer.values[weight])
+        product[1, 3] *= 1 + 2.0 ** (-4 if fault == "product" else -8)
+        param = {"transposeA": False, "transposeB": True, "hasBias": False, "outDataType": -1, "enAccum": False}
+        y = layer.op("LinearOperation", [x, weight], param, product)
+        turned = product.T.copy()
+        turned[2, 1] *= 1 + 2.0**-8 if fault == "turn" else 1
+        z = layer.op("TransposeOperation", [y], {"perm": [1, 0]}, turned)
+    folder = layer.write(tmp_path, [y, z])
+    if not recorded:
+        for path in [path for path in folder.iterdir() if path.name not in ("before", "after")]:
+            shutil.rmtree(path)
+    result = cli("replay", tmp_path, "--json")
+    found = {}
+    for tensor in result.json["layers"][0]["tensors"]:
+        found.setdefault(tensor["tensor"], set()).add(tensor["verdict"] == "DIFFERS")
+    wrong = {"product": {y, z} if not recorded else {y}, "turn": {z} if recorded else set(), "": set()}[fault]
+    assert found == {name: {name in wrong} for name in (y, z)}
+    assert result.code == bool(wrong)
 
 
 def test_a_chain_from_the_inputs_of_the_layer(cli, tmp_path):

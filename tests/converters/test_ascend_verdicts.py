@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.ascend_graphs import BFLOAT16
 
-from onnx_sparse.converters.ascend.atb.comparison import compare
+from onnx_sparse.converters.ascend.atb.comparison import TOLERANCES, compare
 
 F16 = np.dtype(np.float16)
 ROUNDS = 12
@@ -133,6 +133,18 @@ def test_small_elements_beside_an_outlier():
     assert found.measures["elements"] < 1
     assert found.measures["lost"] > 1
     assert "off by more than half of their value" in found.note
+
+
+@pytest.mark.parametrize("dtype", [F16, BFLOAT16, np.dtype(np.float32)], ids=str)
+@pytest.mark.parametrize("size", [1, 30])
+def test_errors_of_one_direction(dtype, size):
+    """Each of them is within its tolerance; of both directions they are rounding, of one they are a fault."""
+    random = np.random.default_rng(1)
+    right = (random.choice([-1, 1], (64, 256)) * random.uniform(1, 2, (64, 256)) * size).astype(dtype)
+    unit = 0.6 * TOLERANCES[dtype.name] * np.abs(wide(right))
+    for signs, reason in ((random.choice([-1, 1], right.shape), ""), (1, "the errors have one direction")):
+        found = compare("", "", right, (wide(right) + signs * unit).astype(dtype))
+        assert (found.note, found.ok) == (reason, not reason), found.measures
 
 
 def test_quantized_elements():

@@ -33,6 +33,8 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      "return relative * _of_numbers", "return 1000 * relative * _of_numbers", "tests/test_comparison.py"),
     ("NaN in joined rows", "onnx_sparse/comparison.py",
      "same and (error <= allowed).all()", "(error <= allowed).all()", "tests/test_comparison.py"),
+    ("ten times the bias", "converters/ascend/atb/comparison.py",
+     "(0.25 * self._factor + chance)", "(2.5 * self._factor + chance)", f"{_TESTS}/test_ascend_verdicts.py"),
     ("a table that is its own ids", "onnx_sparse/sharding/tables.py",
      "if position >= lookup.parts:", "if False:", "tests/test_sharding.py"),
     ("types that only constants may have", "converters/openvino/conversion.py",

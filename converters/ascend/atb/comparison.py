@@ -90,6 +90,7 @@ class Comparison:
         ok: Whether they agree within the tolerance.
         note: Any other difference.
         file: The file of the NPU's tensor.
+        terms: The number of terms of which an element is the sum.
     """
 
     operation: str
@@ -111,6 +112,7 @@ class Comparison:
     ok: bool
     note: str = ""
     file: Path | None = None
+    terms: int = 1
 
     @property
     def verdict(self) -> str:
@@ -164,6 +166,8 @@ def compare(
             size: Any = (np.inf, np.inf, {}, None, None, None, None, None, None, None, None, False, False, notes[0])
             return Comparison(operation, tensor, dtype, shape, *size)
         actual = actual.reshape(expected.shape)
+    if noise is not None and noise.size == expected.size:
+        noise = noise.reshape(expected.shape)
     if actual.dtype != expected.dtype:
         notes = [f"{actual.dtype} here"]
     if tolerance is None and dtype in TOLERANCES and not exact:
@@ -198,6 +202,7 @@ def compare(
         found.equal,
         all(value <= 1 for value in measures.values()) and actual.dtype == expected.dtype,
         ", ".join(notes),
+        terms=terms,
     )
 
 

@@ -77,6 +77,8 @@ class _Value:
         taken: Whether `computed` is the dump's: its operation could not be run.
         record: The first record of it in the dump, and in whose folder that is.
         digest: Of the NPU's data, once they have been read as the result of an operation.
+        writer: The operation that wrote it.
+        rounding: How it may be rounded, since operations that are computed here have read what the dump has.
     """
 
     computed: Array | None = None
@@ -84,6 +86,7 @@ class _Value:
     record: tuple[TensorRecord, str] | None = None
     digest: int | None = None
     writer: str = ""
+    rounding: Rounding | None = None
 
 
 @dataclass
@@ -201,9 +204,10 @@ class _Layer:
             return self._taken(node, record, Outcome(node.name, label, reason=str(reason)))
         except (ConversionError, DoesNotRunError) as error:
             return self._taken(node, record, Outcome(node.name, label, reason=str(error), failed=True))
+        rounding = self._rounding(node, record)
         for name, result in zip(node.outputs, results, strict=True):
-            self.values[name].computed = result
-        outcome = self._compared(node, record, results)
+            self.values[name].computed, self.values[name].rounding = result, rounding
+        outcome = self._compared(node, record)
         if outcome.verdict != "DIFFERS" or self.chain:
             return outcome
         return replace(outcome, resembles=self._resembling(node, record, results))
@@ -374,11 +378,10 @@ class _Layer:
         recorded = (self._written(node, record, position) for position in range(len(node.outputs)))
         return replace(outcome, files=tuple(None if found is None else found.file for found in recorded))
 
-    def _compared(self, node: AtbNode, record: OperationRecord, results: list[Array]) -> Outcome:
+    def _compared(self, node: AtbNode, record: OperationRecord) -> Outcome:
         comparisons: list[Comparison] = []
         missing: list[str] = []
-        rounding = self._rounding(node, record)
-        for position, (name, result) in enumerate(zip(node.outputs, results, strict=True)):
+        for position, name in enumerate(node.outputs):
             value = self.values[name]
             found, where = self._written(node, record, position), node.name
             if (found is None or found.file is None) and value.record is not None:
@@ -392,23 +395,52 @@ class _Layer:
                 failed = isinstance(error, ConversionError)
                 return Outcome(node.name, node.op_type, tuple(comparisons), str(error), failed)
             value.digest = _digest(npu)
-            compared = compare(node.name, name, result, npu, self.tolerance, **rounding)
-            compared = replace(compared, file=found.file)
+            compared = self._judged(node.name, name, npu, found)
             comparisons.append(compared if where == node.name else _with_note(compared, f"as {where} read it"))
         reason = f"the dump has no data of {', '.join(missing)}" if missing else ""
         return Outcome(node.name, node.op_type, tuple(comparisons), reason)
 
+    def _judged(self, operation: str, name: str, npu: Array, found: TensorRecord) -> Comparison:
+        """Compare a tensor that was computed here: one verdict, whether as an operation's result or as a graph's."""
+        value = self.values[name]
+        assert value.computed is not None
+        assert value.rounding is not None
+        compared = compare(operation, name, value.computed, npu, self.tolerance, **value.rounding)
+        return replace(compared, file=found.file)
+
     def _rounding(self, node: AtbNode, record: OperationRecord) -> Rounding:
-        """How the results of an operation may be rounded."""
+        """How the results of an operation may be rounded, by itself and by those before it that the dump lacks."""
         params = Parameters(node.param if isinstance(node.param, dict) else None)
         handler = HANDLERS.get(node.kind)
         exact = handler is not None and handler.is_exact(params)
         if _ranks(node, node.param) > 1 and node.kind in COLLECTIVES:
             exact = COLLECTIVES[node.kind].is_exact(params)
-        read = record.inputs[0] if record.inputs else None
-        sizes = read.shape if handler is not None and handler.sums and read is not None and read.shape else (1,)
+        sizes = (handler is not None and handler.sums and self._shape_read(node, record)) or (1,)
         terms = sizes[-2 if params.flag("transposeA", False) and len(sizes) > 1 else -1] or 1
-        return {"exact": exact, "terms": terms, "noise": self.noise.get(node.outputs[0])}
+        noise = self.noise.get(node.outputs[0])
+        for position, name in enumerate(node.inputs):
+            before = self.values[name].rounding
+            if before is None or not self._reads_computed(node, record, position):
+                continue
+            exact, terms = exact and before["exact"], max(terms, before["terms"])
+            if before["noise"] is not None:  # of any of its elements: they may have moved
+                noise = np.asarray(np.max(before["noise"], initial=0) + (0 if noise is None else noise))
+        return {"exact": exact, "terms": terms, "noise": noise}
+
+    def _shape_read(self, node: AtbNode, record: OperationRecord) -> Sequence[int | None] | None:
+        """The shape of an operation's first input: as recorded there or elsewhere, or as computed."""
+        value = self.values[node.inputs[0]]
+        read = (record.inputs[0] if record.inputs else None) or (None if value.record is None else value.record[0])
+        if read is not None and read.shape:
+            return read.shape
+        return None if value.computed is None else value.computed.shape
+
+    def _reads_computed(self, node: AtbNode, record: OperationRecord, position: int) -> bool:
+        """Whether an operation reads what was computed here, not what the dump has."""
+        value, seen = self.values[node.inputs[position]], self._read_by(record, position, node.inputs[position])
+        if self.chain and value.computed is not None:
+            return not value.taken
+        return (seen is None or seen.file is None) and value.record is None
 
     def _resembling(self, node: AtbNode, record: OperationRecord, results: list[Array]) -> tuple[str, ...]:
         """The known mistakes whose results are the NPU's, where those computed here are not."""
@@ -419,7 +451,8 @@ class _Layer:
         if any(found is None or found.file is None for found in recorded):
             return ()
         npu = [self._read(found) for found in recorded if found is not None]
-        rounding = self._rounding(node, record)
+        rounding = self.values[node.outputs[0]].rounding
+        assert rounding is not None
 
         def agree(made: list[Array]) -> bool:
             return len(made) == len(npu) and all(
@@ -478,8 +511,7 @@ class _Layer:
                 npu = self._read(found)
             except (ConversionError, Unsupported) as error:
                 return Outcome(name, op_type, tuple(comparisons), str(error), isinstance(error, ConversionError))
-            compared = compare(name, tensor, value.computed, npu, self.tolerance)
-            comparisons.append(replace(compared, file=found.file))
+            comparisons.append(self._judged(name, tensor, npu, found))
         if not comparisons and not missing:
             return None
         reason = f"{', '.join(missing)}: the operation that writes it is not run" if missing else ""

@@ -107,4 +107,4 @@ def _between(
         arrays = read_tensor(ours.file, first.run.root), read_tensor(theirs.file, second.run.root)
     except (ConversionError, Unsupported):
         return None
-    return compare(ours.operation, ours.tensor, *arrays, tolerance)
+    return compare(ours.operation, ours.tensor, *arrays, tolerance, terms=ours.terms)
