@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import onnxruntime
@@ -51,15 +52,21 @@ if threading.current_thread() is threading.main_thread():
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--listed-skips", action="store_true", help="fail on skips that tests/listed_skips.py does not list"
+        "--listed-skips",
+        nargs="?",
+        const="",
+        metavar="SECTION",
+        help="fail on skips that tests/listed_skips.py does not list, or of this section of .ci/run",
     )
+    parser.addoption("--skipped-to", type=Path, metavar="FOLDER", help="write which tests other sections have to run")
     parser.addoption("--whole", action="store_true", help="only the tests that otherwise run in part, and these whole")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Several workers take tests from each other at the end, where one would have the long ones left."""
-    if config.getoption("listed_skips"):
-        config.pluginmanager.register(UnlistedSkips())
+    section = config.getoption("listed_skips")
+    if section is not None:
+        config.pluginmanager.register(UnlistedSkips(section, config.getoption("skipped_to")))
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
 

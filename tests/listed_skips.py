@@ -1,18 +1,50 @@
-"""The skips that CI expects, each with where the test runs instead; `pytest --listed-skips` fails on any other.
+"""The skips that CI expects, each with the section of `.ci/run` in which the test runs instead.
 
-A test that is skipped everywhere tests nothing. Without the option, on a developer's machine, skips are free.
+`pytest --listed-skips` fails on any other. In the section `torch`, `--listed-skips=torch` fails on those of it as well.
+`--skipped-to FOLDER` writes what was skipped, for the sections that run it later. `python tests/listed_skips.py
+torch` prints all modules of a section. A test that is skipped everywhere tests nothing. Without the options, on a
+developer's machine, skips are free.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import defaultdict
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
-#: By module, whether it or its tests are skipped: what the reason of the skip contains, and where the test runs.
+ROOT = Path(__file__).parents[1]
+
+_TORCH = "the extra `torch` is not installed|could not import '(torch|onnxscript|onnx_ir|sympy)"
+
+#: By modules, whether they or their tests are skipped: what the reason of the skip contains, and where the test runs.
 LISTED: tuple[tuple[str, str, str], ...] = (
     ("tests/native/test_allocations.py", "the build that watches allocations", "sanitizers"),
+    *(
+        (f"tests/{modules}.py", _TORCH, "torch")
+        for modules in (
+            "atlas/test_atlas",
+            "census/test_*",
+            "cli/test_benchmark",
+            "cli/test_convert_torch",
+            "contract/test_lowered",
+            "contract/test_model_sources",
+            "converters/kernels/test_roads",
+            "converters/onnxruntime/test_transforms",
+            "converters/test_unread_parts",
+            "converters/torch/test_*",
+            "end_to_end/test_openvino_models",
+            "end_to_end/test_readme",
+            "end_to_end/test_torch_zoo",
+            "faults/test_faults",
+            "test_damaged_files",
+            "test_guarded_files",
+            "test_planted_faults",
+        )
+    ),
     ("tests/cli/test_engines.py", "could not import '(ray|pyspark)'", "engines"),
     ("tests/test_sharded_on_ray.py", "could not import 'ray'", "engines"),
     ("tests/cli/test_triton.py", "could not import 'tritonclient", "engines"),
@@ -43,10 +75,17 @@ LISTED: tuple[tuple[str, str, str], ...] = (
 
 
 class UnlistedSkips:
-    """Collects the skips of a run, those of xdist's workers included."""
+    """Collects the skips of a run, those of xdist's workers included.
 
-    def __init__(self) -> None:
-        self.unlisted: list[str] = []
+    Args:
+        section: The section of `.ci/run` that runs; empty for none.
+        folder: Where to write, for each section, what it has to run; None for nowhere.
+    """
+
+    def __init__(self, section: str = "", folder: Path | None = None) -> None:
+        self.section, self.folder = section, folder
+        self.unlisted: set[str] = set()
+        self.elsewhere: defaultdict[str, set[str]] = defaultdict(set)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a skipped test."""
@@ -61,8 +100,11 @@ class UnlistedSkips:
         if not report.skipped or not isinstance(report.longrepr, tuple):
             return
         reason = str(report.longrepr[2])
-        if not is_listed(report.nodeid, reason):
-            self.unlisted.append(f"{report.nodeid}: {reason}")
+        section = section_of(report.nodeid, reason)
+        if not section or section == self.section:
+            self.unlisted.add(f"{report.nodeid}: {reason}")
+        else:
+            self.elsewhere[section].add(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -72,12 +114,29 @@ class UnlistedSkips:
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Show them, after all else: a log is read from its end."""
-        if self.unlisted and not hasattr(config, "workerinput"):
+        if hasattr(config, "workerinput"):
+            return
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for section, tests in self.elsewhere.items():
+                (self.folder / section).write_text("\n".join(sorted(tests)))
+        if self.unlisted:
             title = "\nFAILED for skips that tests/listed_skips.py does not list:"
-            sys.stdout.write("\n".join([title, *sorted(set(self.unlisted)), ""]))
+            sys.stdout.write("\n".join([title, *sorted(self.unlisted), ""]))
 
 
-def is_listed(test: str, reason: str) -> bool:
-    """Whether CI expects a skip."""
+def section_of(test: str, reason: str) -> str:
+    """Where a skipped test runs; empty if nothing says so."""
     module = test.partition("::")[0]
-    return any(module == listed and re.search(pattern, reason) for listed, pattern, _ in LISTED)
+    found = (where for listed, pattern, where in LISTED if fnmatchcase(module, listed) and re.search(pattern, reason))
+    return next(found, "")
+
+
+def modules_of(section: str) -> list[str]:
+    """The modules some of whose tests run in a section, by their paths in the repository."""
+    found = {path for listed, _, where in LISTED if where == section for path in ROOT.glob(listed)}
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(modules_of(sys.argv[1])))

@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from listed_skips import LISTED, is_listed
-
-ROOT = Path(__file__).parents[1]
+from listed_skips import LISTED, ROOT, modules_of, section_of
 
 CONFTEST = """
-from listed_skips import UnlistedSkips
+import pathlib, listed_skips
+listed_skips.LISTED = (("test_elsewhere.py", "could not import 'judge'", "judged"), *listed_skips.LISTED)
 def pytest_configure(config):
-    config.pluginmanager.register(UnlistedSkips())
+    config.pluginmanager.register(listed_skips.UnlistedSkips({section!r}, pathlib.Path({folder!r})))
 """
 
 
@@ -28,12 +27,13 @@ MODULES = {
         "import pytest\n@pytest.mark.skip(reason='why not')\ndef test_it(): ...",
         "::test_it: Skipped: why not",
     ),
+    "test_elsewhere": ("import pytest\ndef test_it(): pytest.importorskip('judge')", ""),
     "test_module": ("import pytest\npytest.importorskip('no_such')", ": Skipped: could not import 'no_such'"),
 }
 
 
-def run(folder: Path, modules: list[str], *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "conftest.py").write_text(CONFTEST)
+def run(folder: Path, modules: list[str], *options: str, section: str = "") -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text(CONFTEST.format(section=section, folder=str(folder / "skipped")))
     for name in modules:
         (folder / f"{name}.py").write_text(MODULES[name][0])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml"]
@@ -64,13 +64,31 @@ def test_without_skips_nothing_fails(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", [module for module, _, _ in LISTED])
-def test_a_listed_module_exists(module: str) -> None:
-    assert (ROOT / module).is_file()
+@pytest.mark.slow
+def test_what_another_section_runs_is_written_and_fails_there(tmp_path: Path) -> None:
+    done = run(tmp_path, ["test_elsewhere", "test_run"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "skipped" / "judged").read_text() == "test_elsewhere.py::test_it"
+    done = run(tmp_path, ["test_elsewhere", "test_run"], section="judged")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "test_elsewhere.py::test_it: Skipped: could not import 'judge'" in done.stdout.partition("does not list")[2]
+
+
+@pytest.mark.parametrize("modules", [modules for modules, _, _ in LISTED])
+def test_listed_modules_exist(modules: str) -> None:
+    assert [*ROOT.glob(modules)]
+
+
+def test_a_section_of_ci_knows_its_modules() -> None:
+    assert {"tests/census/test_census.py", "tests/converters/torch/test_trial.py"} < set(modules_of("torch"))
+    sections = {where for _, _, where in LISTED if " " not in where}
+    written = (ROOT / ".ci" / "run").read_text()
+    assert [section for section in sections if f"\n{section}() {{" not in written] == []
 
 
 @pytest.mark.parametrize("test", ["", "::test_it", "::TestIt::test_it[a]"])
 def test_a_listed_module_is_listed_with_its_tests(test: str) -> None:
-    assert is_listed(f"tests/serving/test_clients.py{test}", "Skipped: could not import 'kserve'")
-    assert not is_listed(f"tests/serving/test_clients.py{test}", "Skipped: why not")
-    assert not is_listed(f"tests/serving/test_client.py{test}", "Skipped: could not import 'kserve'")
+    reason = "Skipped: could not import 'kserve'"
+    assert section_of(f"tests/serving/test_clients.py{test}", reason) == "engines"
+    assert not section_of(f"tests/serving/test_clients.py{test}", "Skipped: why not")
+    assert not section_of(f"tests/serving/test_client.py{test}", reason)
