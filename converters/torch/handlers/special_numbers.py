@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.torch.handlers.joining import promoted
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.sums import moved_back, up_to_each
 from onnx_sparse.converters.writing.lowering.angles import signed
@@ -55,6 +56,29 @@ def is_nan(node: Node, emit: TorchEmitter) -> Tensor:
     """Whether each number is NaN."""
     x = node.tensor("self")
     return emit.op("IsNaN", x) if x.dtype in FLOATS else emit.full(False, TensorProto.BOOL, emit.shape_of(x))
+
+
+@handles("aten.fmax.default", to="Max, Where")
+def fmax(node: Node, emit: TorchEmitter) -> Tensor:
+    """The larger of two numbers, and the number where the other one is NaN."""
+    return _of_numbers(node, emit, "Max")
+
+
+@handles("aten.fmin.default", to="Min, Where")
+def fmin(node: Node, emit: TorchEmitter) -> Tensor:
+    """The smaller of two numbers, and the number where the other one is NaN."""
+    return _of_numbers(node, emit, "Min")
+
+
+def _of_numbers(node: Node, emit: TorchEmitter, op_type: str) -> Tensor:
+    x, y = node.tensor("self"), node.tensor("other")
+    dtype = promoted([x.dtype, y.dtype])
+    x, y = (emit.cast(each, TensorProto.INT32 if dtype == TensorProto.BOOL else dtype) for each in (x, y))
+    both = emit.extreme(op_type, x, y)
+    if dtype not in FLOATS:
+        return emit.cast(both, dtype)
+    with_y = emit.op("Where", emit.op("IsNaN", y), x, both)
+    return emit.op("Where", emit.op("IsNaN", x), y, with_y)
 
 
 @handles("aten.signbit.default", to="Less", notes="NaN has no sign.")

@@ -17,6 +17,14 @@ OF_NUMBERS = {
     "of a sum": lambda _, x, y: torch.atan2(y * 0, (x[:, None] * torch.tensor([0.0, 0.0])).sum(1)),
     "copysign": lambda _, x, y: torch.where(y.isnan(), y, torch.copysign(x, y)),
     "erfcx": lambda _, x, y: torch.special.erfcx(x),
+    "fmax": lambda _, x, y: torch.fmax(x, y),
+    "fmin": lambda _, x, y: torch.fmin(x, y),
+    "fmax of halves": lambda _, x, y: torch.fmax(x.half(), y),
+    "fmin of integers": lambda _, x, y: torch.fmin(
+        x.nan_to_num(1).clamp(-9, 9).long() + 2**53, y.nan_to_num(1).clamp(-9, 9).long()
+    ),
+    "fmin of bool": lambda _, x, y: torch.fmin(x > 0, y > 0),
+    "fmax of several ranks": lambda _, x, y: torch.fmax(x[:, None], y[:3]),
     "isclose": lambda _, x, y: torch.isclose(x, y),
     "of bool": lambda _, x, y: torch.isclose(x > 0, y > 0),
     "isfinite of bool": lambda _, x, y: torch.isfinite(x > 0),
