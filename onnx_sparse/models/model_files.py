@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeGuard
 
@@ -21,7 +21,7 @@ from onnx.serialization import registry
 
 from onnx_sparse.files.guarded_files import read_file, require_file
 from onnx_sparse.files.ranges import FileRange, StoredFile
-from onnx_sparse.models.graphs import all_tensors
+from onnx_sparse.models.graphs import all_tensors, every_node, graphs
 from onnx_sparse.models.references import byte_size, data_of, is_reference, length_of, put_back, require_whole
 from onnx_sparse.models.wire_format import fields, sizes, without_raw_data
 from onnx_sparse.schemas import OPS
@@ -68,7 +68,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
         if is_ort_format(read_file(path)):
             raise ValueError(f"{path} is in ONNX Runtime's own format, which only the native backend runs") from None
         raise ValueError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
-    _refuse_without_graph(model, path)
+    _require_sound(model, path)
     return model
 
 
@@ -85,14 +85,41 @@ def read_light_model(path: str | os.PathLike[str]) -> ModelProto:
     for tensor in filter(is_reference, all_tensors(model)):
         if byte_size(tensor) != length_of(tensor):
             put_back(tensor)
-    _refuse_without_graph(model, path)
+    _require_sound(model, path)
     return model
 
 
-def _refuse_without_graph(model: ModelProto, name: object) -> None:
-    """Refuse what protobuf reads from no bytes, and from some files that are no models."""
+def _require_sound(model: ModelProto, name: object) -> None:
+    """Refuse what protobuf reads all the same: no bytes, some files that are no models, and names that are no text.
+
+    Raises:
+        ValueError: It has no graph, or a name is not UTF-8, which protobuf gives as bytes.
+    """
     if not model.HasField("graph"):
         raise ValueError(f"{name} is not an ONNX model: it has no graph")
+    for where, texts in _texts(model):
+        try:
+            "".join(texts)
+        except TypeError:
+            damaged = next(text for text in texts if isinstance(text, bytes))
+            raise ValueError(f"{name} is damaged: a name in {where} is not UTF-8: {damaged!r}") from None
+
+
+def _texts(model: ModelProto) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The names of a model's parts, and where they are."""
+    for graph in graphs(model.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            sizes = value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ()
+            yield "an input, output or value", (value.name, *(size.dim_param for size in sizes))
+    for node in every_node(model):
+        yield "a node", (node.op_type, node.domain, node.name, *node.input, *node.output)
+        yield "an attribute", [attribute.name for attribute in node.attribute]
+    for tensor in all_tensors(model):
+        yield "a tensor", (tensor.name, *(text for entry in tensor.external_data for text in (entry.key, entry.value)))
+    for function in model.functions:
+        yield "a function", (function.name, function.domain, *function.input, *function.output, *function.attribute)
+    yield "an operator set", [each.domain for each in model.opset_import]
+    yield "the metadata", [text for entry in model.metadata_props for text in (entry.key, entry.value)]
 
 
 def model_of(source: ModelSource) -> ModelProto:
@@ -175,7 +202,7 @@ def parsed_model(content: bytes) -> ModelProto:
         if is_ort_format(content):
             raise ValueError("the model is in ONNX Runtime's own format, which only the native backend runs") from None
         raise ValueError("the model is not an ONNX model") from None
-    _refuse_without_graph(model, "the model")
+    _require_sound(model, "the model")
     return model
 
 
