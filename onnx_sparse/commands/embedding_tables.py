@@ -218,7 +218,8 @@ def check_files(model: ModelProto, path: Path, progress: Progress = lambda stage
     Raises:
         CommandError: A file has another one, or cannot be read.
     """
-    from onnx_sparse.models.data_parts import damage, location, parts_of
+    from onnx_sparse.files.ranges import damage
+    from onnx_sparse.models.data_parts import location, parts_of
     from onnx_sparse.models.external_data import file_beside
     from onnx_sparse.models.graphs import all_tensors
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.commands.embedding_tables import Table
+from onnx_sparse.commands.embedding_tables import Table, check_files
 from onnx_sparse.commands.table_deltas import VALUES, keys_of
 from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.commands.table_updates import OpenedModel, key_type, opening_writer
@@ -167,6 +167,8 @@ def compact_tables(path: Path, progress: Progress) -> list[str]:
         contents: list[tuple[TensorProto, Any]] = []
         apart: list[tuple[TensorProto, Any]] = []
         changed = opened.updated()
+        if changed:  # damaged rows would get a new checksum
+            check_files(opened.model, path, progress)
         for live in changed:
             progress(f"compacting {live.name}")
             held = Contents.of(opened, live)
@@ -223,6 +225,7 @@ def export_table(path: Path, name: str, target: Path) -> int:
     check_writable(target, keep=[path])
     opened = OpenedModel(path)
     table, live = opened.live(name)
+    check_files(opened.model, path)
     held = Contents.of(opened, live)
     keys = held.all_keys()
     arrays = [opened.array(tensor.name) for tensor in live.tensors]

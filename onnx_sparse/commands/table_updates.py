@@ -24,8 +24,8 @@ from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.converters.rewriting.well_formed import lacks_inputs
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.new_file import check_writable, sole_writer, state_of
-from onnx_sparse.files.ranges import FileRange, StoredFile, bytes_of
-from onnx_sparse.models.data_parts import Growth, Part, growing, location, parts_of, record_parts
+from onnx_sparse.files.ranges import FileRange, Part, StoredFile, bytes_of
+from onnx_sparse.models.data_parts import Growth, growing, location, parts_of, record_parts
 from onnx_sparse.models.external_data import data_file, is_used_by_another, write_model
 from onnx_sparse.models.graphs import all_tensors, array_of, graphs, names_of
 from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, live_table, newer_positions
@@ -125,8 +125,10 @@ class OpenedModel:
         named = [table.tensor.name for table in tables_of(self.model)]
         return [live for _, live in (self.live(name) for name in named if name in newer) if live.is_updated]
 
-    def file_range(self, tensor: TensorProto, checksum: str = "") -> FileRange | None:
+    def file_range(self, tensor: TensorProto, *, checked: bool = False) -> FileRange | None:
         """Where the data of a tensor are in a file next to the model; None if they are in the model.
+
+        A file that is `checked` is compared with its checksums when its data are written elsewhere.
 
         Raises:
             CommandError: The file is missing or too short.
@@ -136,7 +138,8 @@ class OpenedModel:
             return None
         offset, size = self.place(tensor)
         try:
-            stored = StoredFile.of(file, checksum=checksum)
+            parts = parts_of(self.model).get(location(tensor)["location"], ()) if checked else ()
+            stored = StoredFile.of(file, parts=parts)
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror or error}") from None
         if offset > stored.size - size:
@@ -156,7 +159,7 @@ class OpenedModel:
 
     def content(self, tensor: TensorProto) -> Any:
         """The data of a tensor, to be written elsewhere."""
-        found = self.file_range(tensor, location(tensor).get("checksum", ""))
+        found = self.file_range(tensor, checked=True)
         if found is not None:
             return found
         return data_of(tensor) if is_reference(tensor) else bytes_of(self._value(tensor))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -22,44 +22,89 @@ BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a file.
+
+    Attributes:
+        checksum: Its SHA-1, in hexadecimal digits.
+        begin: Its first byte.
+        end: The byte after it; None for the end that the file had when its checksum was stated.
+        named: The byte after the last one that the model names, for an `end` of None. The file may have grown since: a
+            process that added rows may have ended before a model named them.
+    """
+
+    checksum: str
+    begin: int = 0
+    end: int | None = None
+    named: int = 0
+
+
+def damage(file: str | os.PathLike[str], part: Part) -> str | None:
+    """What is wrong with a part of a file: None if it has its checksum.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    digest = hashlib.sha1(usedforsecurity=False)  # the one that ONNX names
+    with open_file(file) as opened:
+        opened.seek(part.begin)
+        ends = [part.named, os.fstat(opened.fileno()).st_size] if part.end is None else [part.end]
+        at = part.begin
+        for end in ends:
+            while at < end and (piece := opened.read(min(end - at, BLOCK))):
+                digest.update(piece)
+                at += len(piece)
+            if digest.hexdigest() == part.checksum:
+                return None
+    found = digest.hexdigest()
+    of = "" if part.end is None else f" from byte {part.begin} to {part.end}"
+    return f"its SHA-1{of} is {found}, not {part.checksum}"
+
+
+@dataclass(frozen=True)
 class StoredFile:
     """A file as it was when it was looked at.
 
     Attributes:
         path: Its real path.
         state: What tells it from another that has replaced it.
-        checksum: The SHA-1 that it should have, in hexadecimal digits; empty if nobody has stated one.
+        parts: Those of which somebody has stated the checksums.
     """
 
     path: str
     state: tuple[int, ...]
-    checksum: str = ""
+    parts: tuple[Part, ...] = ()
 
     @classmethod
     def of(
-        cls, path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None, checksum: str = ""
+        cls,
+        path: str | os.PathLike[str],
+        root: str | os.PathLike[str] | None = None,
+        parts: Sequence[Part] = (),
     ) -> StoredFile:
         """The file of a path; see `open_file`."""
         with open_file(path, root) as file:
-            return cls(os.path.realpath(path), _state(file), checksum.lower())
+            return cls(os.path.realpath(path), _state(file), tuple(parts))
 
     @property
     def size(self) -> int:
         """Its bytes."""
         return self.state[2]
 
-    def require_checksum(self) -> None:
-        """Refuse a file that does not have its checksum.
+    @property
+    def checksum(self) -> str:
+        """The SHA-1 that the whole file should have, in hexadecimal digits; empty if nobody has stated one."""
+        return self.parts[0].checksum if len(self.parts) == 1 and self.parts[0].end is None else ""
+
+    def require_checksums(self) -> None:
+        """Refuse a file of which a part does not have its checksum.
 
         Raises:
             RefusedFileError: It does not.
         """
-        if self.checksum:
-            hashed = hashlib.sha1(usedforsecurity=False)
-            for block in FileRange(self, 0, self.size).blocks():
-                hashed.update(block)
-            if (found := hashed.hexdigest()) != self.checksum:
-                raise RefusedFileError(self.path, f"it is damaged: its SHA-1 is {found}, not {self.checksum}")
+        for part in self.parts:
+            if (found := damage(self.path, part)) is not None:
+                raise RefusedFileError(self.path, f"it is damaged: {found}")
 
     def open(self) -> BinaryIO:
         """Open it again.

@@ -12,13 +12,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from onnx_sparse.errors import CommandError
-from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.files.new_file import errors_of, locked
+from onnx_sparse.files.ranges import Part
 from onnx_sparse.models.references import is_reference
 
 if TYPE_CHECKING:
@@ -27,23 +26,6 @@ if TYPE_CHECKING:
 #: The key of the record in a model's metadata_props.
 METADATA_KEY = "onnx_sparse.data_parts"
 VERSION = 1
-#: The bytes that are read at once.
-_PIECE = 1 << 22
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a file.
-
-    Attributes:
-        checksum: Its SHA-1, in hexadecimal digits.
-        begin: Its first byte.
-        end: The byte after it; None for the end of the file, wherever that is.
-    """
-
-    checksum: str
-    begin: int = 0
-    end: int | None = None
 
 
 def location(tensor: TensorProto) -> dict[str, str]:
@@ -62,6 +44,18 @@ def locations(model: ModelProto) -> set[str]:
     return {place["location"] for place in map(location, all_tensors(model)) if "location" in place}
 
 
+def data_ends(model: ModelProto) -> dict[str, int]:
+    """The byte after the last one that a model names in each file, by location, where it states offsets and lengths."""
+    from onnx_sparse.models.graphs import all_tensors
+
+    ends: dict[str, int] = {}
+    for place in map(location, all_tensors(model)):
+        offset, length = place.get("offset", "0"), place.get("length", "")
+        if "location" in place and offset.isdecimal() and length.isdecimal():
+            ends[place["location"]] = max(ends.get(place["location"], 0), int(offset) + int(length))
+    return ends
+
+
 def parts_of(model: ModelProto) -> dict[str, tuple[Part, ...]]:
     """The parts of each file, by location, that the external data of a model name and state checksums of.
 
@@ -70,12 +64,12 @@ def parts_of(model: ModelProto) -> dict[str, tuple[Part, ...]]:
     """
     from onnx_sparse.models.graphs import all_tensors
 
-    recorded = _recorded(model)
+    recorded, ends = _recorded(model), data_ends(model)
     found: dict[str, tuple[Part, ...]] = {}
     for tensor in all_tensors(model):
         place = location(tensor)
         if {"location", "checksum"} <= place.keys():
-            found[place["location"]] = (Part(place["checksum"].lower()),)
+            found[place["location"]] = (Part(place["checksum"].lower(), named=ends.get(place["location"], 0)),)
         elif place.get("location") in recorded:
             found.setdefault(place["location"], recorded[place["location"]])
     return found
@@ -114,26 +108,6 @@ def _part(entry: Any) -> Part:
     if not (type(begin) is type(end) is int and 0 <= begin <= end and isinstance(checksum, str)):
         raise ValueError(f"{entry!r} is not a part of a file")
     return Part(checksum, begin, end)
-
-
-def damage(file: Path, part: Part) -> str | None:
-    """What is wrong with a part of a file: None if it has its checksum.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    digest = hashlib.sha1(usedforsecurity=False)  # the one that ONNX names
-    with open_file(file) as opened:
-        opened.seek(part.begin)
-        left = os.fstat(opened.fileno()).st_size - part.begin if part.end is None else part.end - part.begin
-        while left > 0 and (piece := opened.read(min(left, _PIECE))):
-            digest.update(piece)
-            left -= len(piece)
-    found = digest.hexdigest()
-    if found == part.checksum:
-        return None
-    of = "" if part.end is None else f" from byte {part.begin} to {part.end}"
-    return f"its SHA-1{of} is {found}, not {part.checksum}"
 
 
 @contextlib.contextmanager

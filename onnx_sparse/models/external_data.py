@@ -30,8 +30,8 @@ from onnx_sparse.files.new_file import (
     short_digest,
     state_of,
 )
-from onnx_sparse.files.ranges import FileRange, StoredFile
-from onnx_sparse.models.data_parts import METADATA_KEY, Part, location, locations, parts_of, record_parts
+from onnx_sparse.files.ranges import FileRange, Part, StoredFile
+from onnx_sparse.models.data_parts import METADATA_KEY, location, locations, parts_of, record_parts
 from onnx_sparse.models.model_files import ONNX_SUFFIXES, require_whole_sources
 from onnx_sparse.models.references import data_of, is_reference, point_to, require_whole
 

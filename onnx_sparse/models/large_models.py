@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
@@ -13,7 +13,8 @@ import numpy as np
 from onnx import ModelProto, TensorProto
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
-from onnx_sparse.files.ranges import FileRange, StoredFile
+from onnx_sparse.files.ranges import FileRange, Part, StoredFile, damage
+from onnx_sparse.models.data_parts import parts_of
 from onnx_sparse.models.graphs import all_tensors
 from onnx_sparse.models.model_files import make_whole, model_of, read_light_model
 from onnx_sparse.models.references import (
@@ -40,6 +41,9 @@ Options = ParamSpec("Options")
 #: A model of more bytes is not made whole: well below the 2 GiB that protobuf can serialize.
 LARGE = 1 << 30
 
+#: Parts of files that are compared with their checksums when a small tensor is read from them: 0.1 s at the most.
+_MOST_COMPARED = 1 << 26
+
 
 def load(path: str | os.PathLike[str]) -> ModelProto:
     """The model of a file, whose tables stay where they lie: its large tensors are references.
@@ -65,13 +69,15 @@ def load(path: str | os.PathLike[str]) -> ModelProto:
 def resolve(model: ModelProto, path: Path) -> None:
     """Let large tensors whose data are beside a model's file refer to them, and read the others; see `load`."""
     files: dict[str, StoredFile] = {}
+    parts: dict[str, Sequence[Part]] = {**parts_of(model)}
     for tensor in all_tensors(model):
         if not uses_external_data(tensor) or is_reference(tensor):
             continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
-                if (found := _range(tensor, path.parent, files)) is None:
+                if (found := _range(tensor, path.parent, files, parts)) is None:
+                    _require_whole(tensor, path.parent, parts)
                     load_external_data_for_tensor(tensor, os.fspath(path.parent))
                     tensor.data_location = TensorProto.DEFAULT  # which not every version of onnx sets
                     tensor.ClearField("external_data")
@@ -81,7 +87,9 @@ def resolve(model: ModelProto, path: Path) -> None:
             raise ValueError(f"{path}: its external data cannot be read: {error}") from error
 
 
-def _range(tensor: TensorProto, folder: Path, files: dict[str, StoredFile]) -> FileRange | None:
+def _range(
+    tensor: TensorProto, folder: Path, files: dict[str, StoredFile], parts: Mapping[str, Sequence[Part]]
+) -> FileRange | None:
     """Where a large tensor's data are; None for one that is to be read.
 
     Raises:
@@ -97,7 +105,7 @@ def _range(tensor: TensorProto, folder: Path, files: dict[str, StoredFile]) -> F
         for key, value in (("location", info.location), ("offset", "0"), ("length", "1")):
             first.external_data.add(key=key, value=value)
         load_external_data_for_tensor(first, os.fspath(folder))
-        files[info.location] = StoredFile.of(folder / info.location, checksum=info.checksum or "")
+        files[info.location] = StoredFile.of(folder / info.location, parts=parts.get(info.location, ()))
     file = files[info.location]
     if offset + size > file.size:
         raise ValueError(
@@ -105,6 +113,25 @@ def _range(tensor: TensorProto, folder: Path, files: dict[str, StoredFile]) -> F
             f"{offset} of {file.path}) for tensor {tensor.name!r}"
         )
     return FileRange(file, offset, size)
+
+
+def _require_whole(tensor: TensorProto, folder: Path, parts: dict[str, Sequence[Part]]) -> None:
+    """Compare the part of a file from which a tensor is read with its checksum, once.
+
+    A large part is compared when something is written: a larger tensor refers to it.
+
+    Raises:
+        ValueError: It does not have its checksum.
+    """
+    info, size = ExternalDataInfo(tensor), byte_size(tensor) or 0
+    begin, left = info.offset or 0, list[Part]()
+    for part in parts.get(info.location, ()):
+        end = part.named if part.end is None else part.end
+        if end - part.begin > _MOST_COMPARED or begin >= end or begin + size <= part.begin:
+            left.append(part)
+        elif found := damage(folder / info.location, part):
+            raise ValueError(f"{info.location} is damaged: {found}")
+    parts[info.location] = left
 
 
 def whole_size(model: ModelProto) -> int:

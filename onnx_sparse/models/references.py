@@ -206,7 +206,7 @@ def require_whole(file: StoredFile, tensor: str) -> None:
         DamagedFileError: It has another one.
     """
     try:
-        file.require_checksum()
+        file.require_checksums()
     except OSError as error:
         raise DamagedFileError(f"{file.path}, with the data of tensor {printable(tensor)}: {error.strerror}") from error
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_sparse.errors import CommandError
-from onnx_sparse.models.data_parts import Part, damage, locations, parts_of
+from onnx_sparse.files.ranges import Part, damage
+from onnx_sparse.models.data_parts import locations, parts_of
 from onnx_sparse.models.model_files import read_model
 
 #: What changes when a file is written or replaced, also by moving a link; None where there is no file.

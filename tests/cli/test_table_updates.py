@@ -25,10 +25,11 @@ from onnx_sparse.commands import table_updates
 from onnx_sparse.commands.table_contents import check_keys, compact_tables, shown_rows, states
 from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.commands.table_updates import update_tables
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import sole_writer
-from onnx_sparse.models import external_data, live_tables
+from onnx_sparse.models import data_parts, external_data, live_tables
 from onnx_sparse.models.quantization import quantize_tables
 
 #: `pytest` draws few histories, and kills few processes; set the variables for more.
@@ -490,3 +491,72 @@ def test_a_key_of_another_type_is_refused(cli, tmp_path, key):
     error = cli("tables", tmp_path / "m.onnx", "show", f"table={key}").error
     assert error.startswith("the keys of table, row 0: ")
     assert error.endswith(" does not fit into int64")
+
+
+def written_model(folder, updated, count=9000):
+    """A model whose tables are in files that have checksums, those of an update included."""
+    source, path = random.Random(0), folder / "m.onnx"
+    keys = [7 * k for k in range(count)]
+    held = dict(zip(keys, rows_of(count, source), strict=True))
+    onnx.save(live_model("int64", "first", keys, np.array([*held.values()])), folder / "made.onnx")
+    onnx_sparse.convert(folder / "made.onnx", path, external_data=True)
+    if updated:
+        columns, held = drawn_delta("int64", held, source)
+        onnx_sparse.tables(path, update={"table": columns})
+    return path, held
+
+
+@pytest.mark.parametrize("updated", [False, True])
+def test_rows_that_no_model_names_are_dead(updated, tmp_path):
+    """A process that is killed while it adds rows leaves them behind the data of the old model, which stay right."""
+    path, held = written_model(tmp_path, updated)
+    for file in tmp_path.glob("m.onnx.*"):
+        with file.open("ab") as grown:
+            grown.write(bytes(range(256)) * 9)
+    onnx_sparse.tables(path, check=True)
+    require_answers(path, "int64", held, [*held])
+    onnx_sparse.convert(path, tmp_path / "again.onnx")
+    columns, held = drawn_delta("int64", held, random.Random(1))
+    onnx_sparse.tables(path, update={"table": columns})
+    onnx_sparse.tables(path, check=True)
+    require_answers(path, "int64", held, [*held])
+    onnx_sparse.tables(path, compact=True)
+    onnx_sparse.tables(path, check=True)
+    require_answers(path, "int64", held, [*held])
+
+
+@pytest.mark.parametrize(("updated", "count"), [(False, 9000), (True, 9000), (True, 40)])
+def test_damaged_rows_are_not_written_with_a_new_checksum(updated, count, tmp_path):
+    path, _ = written_model(tmp_path, updated, count)
+    parts = data_parts.parts_of(onnx.load(path, load_external_data=False))
+    assert parts
+    draw = random.Random(0)
+    writers = {
+        "convert": lambda: onnx_sparse.convert(path, tmp_path / "other.onnx", external_data=True),
+        "export": lambda: onnx_sparse.tables(path, export={"table": tmp_path / "rows.parquet"}),
+        "compact": lambda: onnx_sparse.tables(path, compact=True),
+        "shard": lambda: onnx_sparse.shard(path, tmp_path / "shards", shards=2, at_least=16),
+    }
+    for name, several in parts.items():
+        for part in several:
+            stored = (path.parent / name).read_bytes()
+            place = draw.randrange(part.begin, part.end or len(stored))
+            changed = bytearray(stored)
+            changed[place] ^= 1
+            (path.parent / name).write_bytes(changed)
+            for writer, write in writers.items():
+                if writer == ("shard" if updated else "compact"):
+                    continue  # it has nothing to write, or asks for `compact` first
+                said = ""
+                try:
+                    write()
+                except (ValueError, ConversionError) as error:
+                    said = str(error)
+                assert "SHA-1" in said, f"{writer}, {name} from {part.begin}: {said}"
+                assert name in said
+            (path.parent / name).write_bytes(stored)
+    assert not (tmp_path / "other.onnx").exists()
+    assert not (tmp_path / "shards").exists()
+    for writer, write in writers.items():
+        if writer != "shard" or not updated:
+            write()

@@ -15,7 +15,7 @@ import pytest
 from support.live_models import WIDTH, live_model
 
 import onnx_sparse
-from onnx_sparse.models.data_parts import damage
+from onnx_sparse.files.ranges import damage
 from onnx_sparse.serving import watched_files
 from onnx_sparse.serving.served_model import ServedModel
 from onnx_sparse.serving.settings import Limits
