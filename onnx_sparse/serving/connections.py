@@ -1,18 +1,32 @@
-"""Connections of HTTP that cannot shut others out: idle ones end, slow ones have a time, headers have a size."""
+"""Connections of HTTP that cannot shut others out: idle ones end, slow ones have a time, headers have a size.
+
+Few requests of a connection are read ahead of the one that is answered. Answers that nobody reads have a time, and all
+of them a budget.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+_LOG = logging.getLogger("onnx_sparse.serving")
 
 #: How long a request's headers may take, in seconds, and their size.
 HEADER_SECONDS, _MOST_HEADERS = 20.0, 1 << 16
 #: The connections that may be open, of the descriptors that the process may have.
 _SHARE = 0.7
 _FOREVER = float("inf")
+#: The bytes of a connection that are parsed at once. Those of requests behind one that waits are not.
+_PARSED = 1 << 14
+#: How long an answer may be unread, in seconds, and for how many bytes that are read it gets another one.
+ANSWER_SECONDS, _BYTES_PER_SECOND = 20.0, 1 << 17
+#: The bytes of answers that all clients together may have yet to read, and from which on one is looked at.
+_UNREAD, _LARGE = 1 << 28, 1 << 16
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -31,6 +45,14 @@ def most_connections() -> int:
     return int(most * _SHARE)
 
 
+@dataclass
+class _Unread:
+    """An answer that is not read: its bytes, and when it must be."""
+
+    size: int
+    end: float
+
+
 class Connections:
     """The open connections that wait for a request, the one that has waited longest first."""
 
@@ -38,6 +60,7 @@ class Connections:
         self._most = most_connections()
         self._open = 0
         self._waiting: dict[Any, float] = {}
+        self._unread: dict[Any, _Unread] = {}
 
     def protocol(self) -> type[asyncio.Protocol]:
         """uvicorn's protocol for these connections."""
@@ -48,15 +71,31 @@ class Connections:
 
             def connection_made(self, transport: Any) -> None:
                 self._headers = 0
+                self._unparsed = bytearray()
                 connections.opened()
                 connections.wait(self)
                 super().connection_made(transport)
+                self._resume = self.flow.resume_reading
+                self.flow.resume_reading = self._resume_if_free
 
             def connection_lost(self, exc: Exception | None) -> None:
                 connections.closed(self)
                 super().connection_lost(exc)
 
             def data_received(self, data: bytes) -> None:
+                self._unparsed += data
+                self._parse()
+
+            def _parse(self) -> None:
+                """Parse what has come, as long as no request waits for the answer to another one."""
+                while self._unparsed and not self._waits() and not self.transport.is_closing():
+                    piece = bytes(self._unparsed[:_PARSED])
+                    del self._unparsed[:_PARSED]
+                    self._received(piece)
+                if self._unparsed:
+                    self.flow.pause_reading()
+
+            def _received(self, data: bytes) -> None:
                 before = self.cycle
                 super().data_received(data)
                 if self.cycle is not before or not _is_free(self):
@@ -69,8 +108,19 @@ class Connections:
                     self.transport.write(_TOO_LARGE)
                     self.transport.close()
 
+            def _waits(self) -> bool:
+                return bool(getattr(self, "pipeline", ()))
+
+            def _resume_if_free(self) -> None:
+                """uvicorn resumes after each answer, whatever waits already."""
+                if not self._unparsed and not self._waits():
+                    self._resume()
+
             def on_response_complete(self) -> None:
                 super().on_response_complete()
+                connections.sent(self)
+                self._parse()
+                self._resume_if_free()
                 if _is_free(self):
                     connections.rest(self)
 
@@ -97,18 +147,46 @@ class Connections:
         """A connection has a request that is answered."""
         self._waiting.pop(connection, None)
 
+    def sent(self, connection: Any) -> None:
+        """A connection has an answer. If all have too much to read, those that have read nothing longest are closed."""
+        unread = connection.transport.get_write_buffer_size()
+        if unread < _LARGE:
+            return
+        self._unread.setdefault(connection, _Unread(unread, time.monotonic() + ANSWER_SECONDS)).size = unread
+        left = sum(each.size for each in self._unread.values())
+        for other, each in sorted(self._unread.items(), key=lambda entry: entry[1].end):
+            if left <= _UNREAD:
+                break
+            if other is not connection:
+                left -= each.size
+                self._abort(other, "too many bytes of answers are unread")
+
     def closed(self, connection: Any) -> None:
         """A connection is no longer open."""
         self._open -= 1
+        self._unread.pop(connection, None)
         self._waiting.pop(connection, None)
 
     async def end_late_ones(self) -> None:
-        """Close the connections whose headers take too long, until canceled."""
+        """Close the connections whose headers, or the reading of answers, take too long, until canceled."""
         while True:
             await asyncio.sleep(HEADER_SECONDS / 10)
             now = time.monotonic()
+            for connection, unread in [*self._unread.items()]:
+                size = connection.transport.get_write_buffer_size()
+                unread.end += max(0, unread.size - size) / _BYTES_PER_SECOND
+                unread.size = size
+                if not size:
+                    del self._unread[connection]
+                elif unread.end < now:
+                    self._abort(connection, "the answer was not read in time")
             for connection in [each for each, end in self._waiting.items() if end < now]:
                 self._close(connection)
+
+    def _abort(self, connection: Any, why: str) -> None:
+        _LOG.warning("closed a connection of %s: %s", (connection.client or ("an unknown client",))[0], why)
+        self._unread.pop(connection, None)
+        connection.transport.abort()
 
     def _close(self, connection: Any) -> None:
         self._waiting.pop(connection, None)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -36,14 +37,23 @@ _SECONDS_OF_REST = 5
 #: How long a body may take, in seconds, and for how many bytes it gets another one.
 _BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
 
-#: How many times the largest body all bodies may take that are being read and answered.
-_BODIES = 4
+#: How many times the largest body all bodies may take that are being read and answered, and how long one may have sent
+#: nothing, in seconds, when others need what it holds.
+_BODIES, _STALLED_SECONDS = 4, 1.0
 
 #: The header with what a client calls its request.
 _ID_HEADER = "x-request-id"
 
 #: The name and extensions of the server, for both protocols.
 SERVER = {"name": "onnx_sparse", "version": __version__, "extensions": ["binary_tensor_data"]}
+
+
+@dataclass
+class _Reading:
+    """A body that is being read: its time, and when it has last come further."""
+
+    limit: asyncio.Timeout
+    last: float
 
 
 class HttpApp:
@@ -59,6 +69,7 @@ class HttpApp:
         self._models, self._most_bytes, self.requests = models, most_bytes, requests
         self.draining = asyncio.Event()
         self._held = 0
+        self._reading: dict[Request, _Reading] = {}
         self.app = Starlette(
             routes=[Route(each.path, getattr(self, f"_{each.handler}"), methods=[each.method]) for each in ENDPOINTS],
             exception_handlers={
@@ -113,7 +124,9 @@ class HttpApp:
         if refusal is None:
             try:
                 async with asyncio.timeout(_BODY_SECONDS) as limit:
+                    reading = self._reading[request] = _Reading(limit, asyncio.get_running_loop().time())
                     async for part in stream:
+                        reading.last = asyncio.get_running_loop().time()
                         self._hold(request, len(part))
                         if refusal := self._refusal(len(body) + len(part)):
                             break
@@ -121,6 +134,8 @@ class HttpApp:
                         limit.reschedule((limit.when() or 0) + len(part) / _BYTES_PER_SECOND)
             except TimeoutError:
                 raise RequestError(f"the body came too slowly: {request.state.held} bytes", 408) from None
+            finally:
+                self._reading.pop(request, None)
         if refusal is not None:
             body.clear()
             with suppress(TimeoutError):
@@ -142,9 +157,19 @@ class HttpApp:
         if size > self._most_bytes:
             text = f"the request is larger than {self._most_bytes} bytes, the most that this server takes"
             return RequestError(text, 413)
-        if size > _LARGE and self._held > _BODIES * self._most_bytes:
+        if size > _LARGE and self._held_after(self._held - _BODIES * self._most_bytes) > _BODIES * self._most_bytes:
             return RequestError(f"other requests with {self._held} bytes are being answered; try later", 503)
         return None
+
+    def _held_after(self, needed: int) -> int:
+        """The bytes that are held after bodies that have stalled are given up: as many as needed, the longest first."""
+        now, held = asyncio.get_running_loop().time(), self._held
+        for request, reading in sorted(self._reading.items(), key=lambda entry: entry[1].last):
+            if needed <= 0 or now - reading.last < _STALLED_SECONDS:
+                break
+            reading.limit.reschedule(now)
+            held, needed = held - request.state.held, needed - request.state.held
+        return held
 
     async def _live(self, _: Request) -> Response:
         return JSONResponse({"live": True})
@@ -227,8 +252,8 @@ _LARGE, _HUGE = 1 << 16, 1 << 20
 #: Read and write what is large, one request after another, so that the others share the processor with one of them; a
 #: very large one does not keep large ones waiting.
 _readers = {is_huge: ThreadPoolExecutor(1, thread_name_prefix="large requests") for is_huge in (False, True)}
-#: Reads JSON with more than `_HUGE` characters next to long lists of numbers.
-_process = ReadingProcess()
+#: Reads JSON with more than `_HUGE` characters next to long lists of numbers, and waits for it: numbers do not.
+_process, _texts = ReadingProcess(), ThreadPoolExecutor(1, thread_name_prefix="large texts")
 
 _R = TypeVar("_R")
 
@@ -246,12 +271,10 @@ async def _read(
     """What a function reads in a body whose JSON has a length, in another process if it makes very many objects."""
     size = int(length) if length is not None and length.isdigit() else len(body)
 
-    def read() -> _R:
-        if size > _HUGE and len(cut(body, keys)[0]) > _HUGE:
-            return _process.call(work, body, *arguments)
-        return work(body, *arguments)
-
-    return await off_loop(len(body), read)
+    if size > _HUGE and len((await off_loop(size, cut, body, keys))[0]) > _HUGE:
+        reading = partial(_process.call, work, body, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(_texts, reading)
+    return await off_loop(len(body), work, body, *arguments)
 
 
 def size_of(results: Mapping[str, Array]) -> int:

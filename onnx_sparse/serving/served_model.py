@@ -37,8 +37,10 @@ _MOST_SECONDS = 60.0
 _SHORT = 0.02
 #: The bytes of requests that run together: a larger one would keep the others of its run waiting.
 _MOST_JOINED = 1 << 22
-#: How often a run is compared with its time.
-_CHECK_SECONDS = 0.25
+#: How many requests may wait to run again alone, because their time was up together with others'.
+_MOST_SUSPECTS = 8
+#: How often a run is compared with its time: that of a request is a part of the time of its batch after that was up.
+_CHECK_SECONDS, _LEAST_CHECKS = 0.25, 16
 #: For how long after a run the rows are looked for that are at fault.
 _SEARCH_SECONDS = 0.5
 #: Errors of a run that the values of the request have caused.
@@ -106,9 +108,14 @@ class _Waiting:
 
 
 class _Lane:
-    """Requests that wait for one run after another."""
+    """Requests that wait for one run after another.
 
-    def __init__(self) -> None:
+    Args:
+        most: How many run together; 0 for as many as the limits say.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self.most = most
         self.queue: deque[_Waiting] = deque()
         self.arrived = asyncio.Event()
 
@@ -116,7 +123,8 @@ class _Lane:
 class ServedModel:
     """A model under a name. Requests that arrive during a run form the next batch.
 
-    Requests with many bytes wait in a lane of their own, so that the others share the processor with one of them.
+    Requests with many bytes wait in a lane of their own, so that the others share the processor with one of them. So do
+    those that may be why the time of a batch was up.
 
     Args:
         name: The name in addresses.
@@ -131,7 +139,8 @@ class ServedModel:
         self._failures = 0
         self.loaded = LoadedModel(path, limits.threads, limits.run_seconds)
         self._lanes = {is_large: _Lane() for is_large in (False, True)}
-        self._threads = ThreadPoolExecutor(len(self._lanes), thread_name_prefix=f"model {name}")
+        self._suspects = _Lane(most=1)
+        self._threads = ThreadPoolExecutor(len(self._lanes) + 1, thread_name_prefix=f"model {name}")
         self._sizes, self._seconds = metrics.BATCHES.labels(name), metrics.RUN_SECONDS.labels(name)
         self._waiting = metrics.WAITING.labels(name)
 
@@ -163,7 +172,7 @@ class ServedModel:
     async def work(self) -> None:
         """Answer requests until canceled."""
         async with asyncio.TaskGroup() as tasks:
-            for lane in self._lanes.values():
+            for lane in (*self._lanes.values(), self._suspects):
                 tasks.create_task(self._work(lane))
 
     async def _work(self, lane: _Lane) -> None:
@@ -171,7 +180,7 @@ class ServedModel:
         loop = asyncio.get_running_loop()
         while True:
             await lane.arrived.wait()
-            batch = self._next_batch(lane.queue)
+            batch = self._next_batch(lane)
             if not batch:
                 lane.arrived.clear()
                 continue
@@ -180,7 +189,8 @@ class ServedModel:
             try:
                 loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
                 running = loop.run_in_executor(self._threads, _answers, loaded, feeds)
-                while not (await asyncio.wait({running}, timeout=_CHECK_SECONDS))[0]:
+                often = min(_CHECK_SECONDS, (loaded.timed.seconds or 1e9) / 2 / len(batch) / _LEAST_CHECKS)
+                while not (await asyncio.wait({running}, timeout=often))[0]:
                     loaded.timed.end_late_runs()
                 answers = running.result()
             except Exception as error:  # else all later requests would wait forever
@@ -190,14 +200,18 @@ class ServedModel:
             for waiting, answer in zip(batch, answers, strict=True):
                 if not waiting.answer.done():  # else its client has gone
                     if isinstance(answer, Exception) and is_ended(answer):
+                        if len(batch) > 1 and len(self._suspects.queue) < _MOST_SUSPECTS:
+                            self._suspects.queue.append(waiting)
+                            self._suspects.arrived.set()
+                            continue
                         answer = RequestError(f"the run took longer than {self._limits.run_seconds:g} seconds", 504)
                     _set(waiting.answer, answer)
 
-    def _next_batch(self, queue: deque[_Waiting]) -> list[_Waiting]:
+    def _next_batch(self, lane: _Lane) -> list[_Waiting]:
         """The next requests for the same session; those whose clients have gone are dropped, large ones run alone."""
         batch: list[_Waiting] = []
-        size = 0
-        while queue and len(batch) < self._limits.batch_requests:
+        size, queue = 0, lane.queue
+        while queue and len(batch) < (lane.most or self._limits.batch_requests):
             waiting = queue[0]
             size += _size(waiting.feeds)
             if batch and (waiting.loaded is not batch[0].loaded or size > _MOST_JOINED):
@@ -263,7 +277,8 @@ def _answers(loaded: LoadedModel, requests: Sequence[dict[str, Array]]) -> list[
 
     Rows are looked for in a fixed time, so that the bad requests of a client keep no others waiting.
     """
-    answers = run_joined(loaded.timed, requests, loaded.features)
+    with loaded.timed.requests(len(requests)):
+        answers = run_joined(loaded.timed, requests, loaded.features)
     end = perf_counter() + _SEARCH_SECONDS
     for number, answer in enumerate(answers):
         if isinstance(answer, _OF_REQUESTS) and not is_ended(answer):

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,12 @@ _DESCRIPTORS = 200
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     """A server of a model that returns its input, with few descriptors."""
+    with serving(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def serving(tmp_path: Path, *options: str) -> Iterator[int]:
     ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", None])] for name in "xy"]
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", *ports)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
@@ -46,7 +52,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
 
-    command = [sys.executable, "-m", "onnx_sparse", "serve", "--json", "--port", "0", "--no-grpc", "m.onnx"]
+    command = [sys.executable, "-m", "onnx_sparse", "serve", "--json", "--port", "0", "--no-grpc", "m.onnx", *options]
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, cwd=tmp_path, preexec_fn=limit)
     try:
@@ -110,8 +116,8 @@ def test_health_is_answered_while_a_large_request_is_read(port: int) -> None:
     assert float(np.median(waits)) < 0.1
 
 
-def test_a_run_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop without end is ended, and the request that came with it is answered."""
+def endless_model(folder: Path) -> Path:
+    """A model of a loop that does not end if an input is positive."""
     one = helper.make_tensor_value_info
     body = helper.make_graph(
         [
@@ -133,25 +139,157 @@ def test_a_run_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         nodes, "g", [one("x", TensorProto.FLOAT, ["N"])], [one("y", TensorProto.FLOAT, ["N"])], [yes]
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, tmp_path / "m.onnx")
+    onnx.save(model, folder / "m.onnx")
+    return folder / "m.onnx"
 
+
+def answers_of(path: Path, values: list[float], seconds: float, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What a served model answers to requests that arrive together, with when they are answered."""
     for module in (served_model, batching):  # to try generated rows would not end
         monkeypatch.setattr(module, "reason_against_joining", lambda *_: None)
 
     async def serve() -> list[object]:
-        served = ServedModel("m", tmp_path / "m.onnx", Limits(8, 8, 1, 0.5))
+        served = ServedModel("m", path, Limits(64, 64, 1, seconds))
         task = asyncio.create_task(served.work())
-        feeds = [{"x": np.float32([value])} for value in (-1, 1, -2)]
-        answers = [served.answer(served.loaded, feed) for feed in feeds]
-        found = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), 60)
+        begun = time.monotonic()
+
+        async def ask(value: float) -> object:
+            try:
+                await served.answer(served.loaded, {"x": np.float32([value])})
+            except RequestError as error:
+                return error
+            return time.monotonic() - begun
+
+        found = await asyncio.wait_for(asyncio.gather(*map(ask, values)), 60)
         task.cancel()
         return list(found)
 
-    first, endless, last = asyncio.run(serve())
+    return asyncio.run(serve())
+
+
+def numbered(number: float) -> bytes:
+    body = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [%r]}]}' % number
+    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+    return head + body
+
+
+def test_pipelined_requests_are_answered_in_order(port: int) -> None:
+    """Also if they come in pieces of any size, and are read long after."""
+    count = 500
+    content = b"".join(numbered(k + 0.5) for k in range(count))
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        sizes = [1, 7, 100, 5000, 20_000]
+        sender = threading.Thread(target=lambda: send_in(client, content, sizes))
+        sender.start()
+        answers, found = client.makefile("rb"), []
+        for _ in range(count):
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            headers = http.client.parse_headers(answers)
+            found.append(json.loads(answers.read(int(headers["content-length"])))["outputs"][0]["data"][0])
+        sender.join()
+    assert found == [k + 0.5 for k in range(count)]
+
+
+def send_in(client: socket.socket, content: bytes, sizes: list[int]) -> None:
+    at = k = 0
+    while at < len(content):
+        client.sendall(content[at : at + sizes[k % len(sizes)]])
+        at, k = at + sizes[k % len(sizes)], k + 1
+
+
+def test_pipelined_requests_that_nobody_reads_do_not_stop_the_server(port: int) -> None:
+    held = []
+    for _ in range(20):
+        held.append(socket.create_connection(("127.0.0.1", port)))
+        held[-1].settimeout(0.05)
+        with suppress(OSError):
+            held[-1].sendall(numbered(1.5) * 10_000)
+    waits = []
+    for _ in range(5):
+        begun = time.monotonic()
+        assert ask(port, "GET", "/v2/health/live") == 200
+        waits.append(time.monotonic() - begun)
+    assert max(waits) < 2
+
+
+def test_bodies_that_stall_give_way(tmp_path: Path) -> None:
+    """What they hold is needed by others; alone, they have their time."""
+    most = 1 << 20
+    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    values = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 20_000], "data": [1.5] * 20_000}]})
+    with serving(tmp_path, "--max-request-size", "1") as port:
+        held = []
+        for size in (*[most] * 4, 60_000, 60_000):
+            held.append(socket.create_connection(("127.0.0.1", port), timeout=60))
+            held[-1].sendall(head % size + b" " * (size - 1))
+        time.sleep(1.5)
+        assert ask(port, "POST", "/v2/models/m/infer", values.encode()) == 200
+        late = [client.recv(12) for client in held[:1]]
+        assert late == [b"HTTP/1.1 408"]  # the one that has sent nothing for longest
+
+
+class Unread:
+    """A connection whose client has bytes to read."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.is_aborted = size, False
+        self.transport, self.client = self, ("127.0.0.1", 1)
+
+    def get_write_buffer_size(self) -> int:
+        return self.size
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def test_answers_that_nobody_reads_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_UNREAD", 1_000_000)
+    made = [Unread(400_000) for _ in range(3)]
+    held = connections.Connections()
+    for each in made:
+        held.sent(each)
+    assert [each.is_aborted for each in made] == [True, False, False]
+    alone = Unread(2_000_000)
+    held.sent(alone)
+    assert [each.is_aborted for each in (*made, alone)] == [True, True, True, False]
+
+
+def test_answers_that_nobody_reads_have_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.2)
+    held = connections.Connections()
+    still, slow, done = (Unread(1 << 20) for _ in range(3))
+    for each in (still, slow, done):
+        held.sent(each)
+
+    async def watch() -> None:
+        task = asyncio.create_task(held.end_late_ones())
+        done.size = 0
+        for _ in range(10):
+            await asyncio.sleep(0.05)
+            slow.size -= 1 << 16  # 1.3 MB a second
+        task.cancel()
+
+    asyncio.run(watch())
+    assert [each.is_aborted for each in (still, slow, done)] == [True, False, False]
+
+
+def test_a_run_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop without end is ended, and the request that came with it is answered."""
+    first, endless, last = answers_of(endless_model(tmp_path), [-1, 1, -2], 0.5, monkeypatch)
     assert isinstance(endless, RequestError)
     assert (endless.status, str(endless)) == (504, "the run took longer than 0.5 seconds")
     assert not isinstance(first, Exception)
     assert not isinstance(last, Exception)
+
+
+def test_runs_that_take_too_long_do_not_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of requests whose time is up together, those that are quick are answered before the others run again."""
+    values = [1.0] * 9 + [-1.0]
+    *endless, last = answers_of(endless_model(tmp_path), values, 1.0, monkeypatch)
+    assert [getattr(error, "status", error) for error in endless] == [504] * 9
+    assert isinstance(last, float)
+    assert last < 5  # where each has its whole time, ten times as long
 
 
 def test_connections_that_wait_longest_are_closed_first() -> None:
