@@ -258,7 +258,7 @@ def test_records_that_differ():
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), "NA"])
-def test_missing_lists_and_texts_of_pandas(missing: Any):
+def test_missing_lists_and_texts_of_pandas(missing: Any) -> None:
     """`merge` leaves NaN where a row has no partner: of lists an empty one, of texts a missing value."""
     pandas = library("pandas")
     absent = pandas.NA if missing == "NA" else missing

@@ -8,6 +8,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.searching import count_below
 from onnx_sparse.converters.writing.lowering.shifts import shift_right
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, DType, numpy_dtype
 
@@ -80,8 +81,7 @@ def float_bits(emit: Emitter, x: Tensor) -> Tensor:
     powers = np.ldexp(np.float32(1), np.arange(-126, 128)).astype(np.float32)
     size, zero = emit.op("Abs", x), emit.constant(0)
     limits = emit.constant(np.append(powers, np.float32(np.inf)))
-    reached = emit.op("LessOrEqual", limits, emit.op("Unsqueeze", size, emit.constant([-1])))
-    exponent = emit.op("ReduceSum", emit.cast(reached, TensorProto.INT64), emit.constant([-1]), keepdims=0)
+    exponent = count_below(emit, limits, size, or_equal=True, nan_first=True)
     # By a power of two, the division is exact. Numbers below the smallest normal one have no leading 1.
     units = np.concatenate([powers[:1], powers, [1]]).astype(np.float32)
     significand = emit.op("Div", size, emit.op("Gather", emit.constant(units), exponent, axis=0))
