@@ -61,6 +61,11 @@ class NewNode:
         return tuple(Tensor(*result) for result in zip(names, self.dtypes, self.shapes, strict=True))
 
 
+def _may_be_empty(axes: Tensor | None = None) -> bool:
+    """Whether axes that are given may be none."""
+    return axes is not None and (axes.shape is None or axes.shape[0] in (None, 0))
+
+
 class Emitter(ABC):
     """Writes nodes to the graph under construction, which a subclass knows.
 
@@ -134,6 +139,8 @@ class Emitter(ABC):
         self._check(op_type, inputs)
         if not any(t is not None for t in inputs):
             raise Unsupported(f"it has no inputs for {op_type}")
+        if op_type.startswith("Reduce") and _may_be_empty(*inputs[1:]):
+            attrs.setdefault("noop_with_empty_axes", 1)  # a list of no axes is not the same as no list: those are all
         if dtype is None:
             dtype = result_type(op_type, self.opset, [None if t is None else t.dtype for t in inputs], attrs)
         if shape is None:

@@ -149,6 +149,8 @@ def _entry(bounds: Tensor, k: int, emit: Emitter) -> Tensor:
 
 def slice_of_sizes(emit: Emitter, x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
     """Elements from a position on, so many along each axis; -1 stands for all that are left."""
+    if x.shape == ():  # of which ONNX Runtime slices nothing, and there is one part
+        return emit.op("Identity", x)
     begin, size = (emit.cast(given, TensorProto.INT64) for given in (begin, size))
     if begin.value is not None and size.value is not None:
         end = emit.constant(np.where(size.value == -1, _LAST, begin.value + size.value))
