@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from onnx_sparse.scoring.row_sources import Source
     from onnx_sparse.scoring.score_file import Job
 
+#: Ends of names of files that people expect to get, and that `score` does not write.
+_OTHER_FORMATS = frozenset(
+    {".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".npz", ".npy", ".xlsx"}
+)
 #: The extra with each package that is imported here.
 _EXTRAS = {"pyarrow": "score", "ray": "ray", "pyspark": "spark"}
 #: Rows of the first file that are tried together and alone.
@@ -220,6 +224,7 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
         what = "score" if package == "pyarrow" else f"--engine {settings.engine}"
         raise CommandError(f"{what} needs {package}: {install_command(_EXTRAS[package])}") from None
     columns, path, out = dict(settings.columns or {}), Path(settings.model), place_of(os.fspath(settings.output))
+    _refuse_other_formats(out)
     model = _model_digest(path)
     watch = watch or Watch()
     jobs = _jobs(settings, out, model, watch)
@@ -373,6 +378,18 @@ def _engine(name: str) -> Callable[..., Iterator[tuple[Job, Outcome]]]:
     else:
         from onnx_sparse.scoring.local_engine import score_all
     return score_all
+
+
+def _refuse_other_formats(out: Place) -> None:
+    """Refuse an OUT with the name of a file of another format, which would become a folder.
+
+    Raises:
+        UsageError: It is not a folder that is there, or named as one with a slash.
+    """
+    name = PurePosixPath(out.path)
+    if name.suffix.lower() in _OTHER_FORMATS and not out.path.endswith("/") and not out.is_folder():
+        ways = f"use -o {name.stem}.parquet for one file, or -o {name.stem}/ for a folder"
+        raise UsageError(f"-o {out}: scores are Parquet files; {ways}")
 
 
 def _is_file(out: Place) -> bool:

@@ -490,3 +490,16 @@ def test_the_gist_of_what_engines_say(message):
     from onnx_sparse.scoring.remote_engine import gist
 
     assert gist(message) == "ModuleNotFoundError: No module named 'a'"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".JSON", ".jsonl", ".tsv", ".arrow", ".npz"])
+def test_names_of_other_formats_do_not_become_folders(cli, model, tmp_path, suffix):
+    """But a folder that is there, or is named with a slash, is one."""
+    pq.write_table(rows(3), tmp_path / "a.parquet")
+    out = tmp_path / f"scores{suffix}"
+    result = cli("score", model, tmp_path / "a.parquet", "-o", out)
+    assert (result.code, out.exists()) == (2, False)
+    assert "scores.parquet for one file" in result.error
+    assert cli("score", model, tmp_path / "a.parquet", "-o", f"{out}/").code == 0
+    assert cli("score", model, tmp_path / "a.parquet", "-o", out, "--overwrite").code == 0
+    assert (out / "a.parquet").exists()
