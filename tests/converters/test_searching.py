@@ -17,10 +17,7 @@ TYPES = (tf.int32, tf.int64, tf.float32, tf.float64)
 
 def drawn(random: np.random.Generator, dtype: np.dtype, rows: int, count: int) -> np.ndarray:
     """Rows of few different numbers, with the ends of the type."""
-    if dtype.kind == "i":
-        ends = [np.iinfo(dtype).min, np.iinfo(dtype).max]
-    else:
-        ends = [-np.inf, np.inf, -0.0]
+    ends = [np.iinfo(dtype).min, np.iinfo(dtype).max] if dtype.kind == "i" else [-np.inf, np.inf, -0.0]
     some = np.concatenate([np.array(ends, dtype), np.arange(-9, 10).astype(dtype)])
     return random.choice(some, (rows, count))
 

@@ -123,11 +123,7 @@ BAD_REQUESTS: dict[str, tuple[Any, str | None, str]] = {
     "nothing": ({"inputs": [tensor(data=[None])]}, None, "input 'x', row 0 has no value"),
     "infinite": ({"inputs": [tensor(name="f", datatype="FP32", data=[1e300])]}, None, "1e+300 does not fit into float"),
     "no flag": ({"inputs": [tensor(name="b", datatype="BOOL", data=[1])]}, None, "1 does not fit into bool"),
-    "no string": (
-        {"inputs": [tensor(name="s", datatype="BYTES", data=[1])]},
-        None,
-        "input 's', row 0: expected a string, got 1",
-    ),
+    "no string": ({"inputs": [tensor(name="s", datatype="BYTES", data=[1])]}, None, "row 0: expected a string, got 1"),
     "no header": (b"{}", "x", "the header inference-header-content-length is 'x'; the body has 2 bytes"),
     "a negative header": (b"{}", "-1", "the header inference-header-content-length is '-1'"),
     "a long header": (b"{}", "3", "the header inference-header-content-length is '3'; the body has 2 bytes"),
