@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from onnx_sparse.converters import pipeline
 from onnx_sparse.converters.onnx.phases import PHASES
+from onnx_sparse.converters.onnxruntime.guard import Guard
 from onnx_sparse.converters.onnxruntime.guards import GUARDS, UNSPECIFIED
 from onnx_sparse.converters.onnxruntime.slices import BackwardSliceFromBefore
 from onnx_sparse.converters.onnxruntime.unsupported import unsupported_nodes
@@ -31,6 +32,9 @@ _REPAIRED_OPSET = 14
 #: The operators of which none may stay in a function, where no rule sees it: those of scatters that lose rows, and of
 #: faults of ONNX Runtime that make a wrong result or end the process.
 _INLINED = frozenset(LostRows.anchors).union(*(guard.anchors for guard in GUARDS if guard.effect != "refused"))
+
+#: Faults that are none where ONNX Runtime's own answers are to be kept.
+_OMITTED: tuple[type[Guard], ...] = (*UNSPECIFIED, BackwardSliceFromBefore)
 
 #: The name in explanations of what finds nodes that no kernel takes.
 _UNSUPPORTED = "no kernel"
@@ -59,7 +63,7 @@ def passes(repairs: Repairs | None = None, producer: str = "", *, check_ids: boo
         pipeline.rewrite_by([PHASES[0], [lost_rows], *PHASES[1:]]),
         Pass("infer", "infers types and shapes of what rules wrote, which guards ask for", _infer_again),
         *([pipeline.REFUSE_NEGATIVE_IDS] if check_ids else []),
-        pipeline.guard_against(omitted=(*UNSPECIFIED, BackwardSliceFromBefore)),
+        pipeline.guard_against(omitted=_OMITTED, keeps_bits=True),
         Pass("kernels", "warns of nodes that no kernel of ONNX Runtime takes", _note_unsupported),
     )
 
@@ -126,6 +130,26 @@ def fuse(
     if explain is not None:
         explain(explanations[0])
     return result
+
+
+def repaired(model: ModelProto) -> tuple[ModelProto, list[str]]:
+    """A model whose nodes are replaced of which ONNX Runtime gives wrong results, and what was replaced.
+
+    Its answers are the right ones where those of a model in ONNX Runtime are not: verification compares with both.
+    """
+    omitted = (*_OMITTED, *(guard for guard in GUARDS if guard.effect != "wrong result"))
+    fired: list[str] = []
+
+    @around_large_tensors
+    def made(whole: ModelProto) -> ModelProto:
+        result = with_default_opset(with_inlined(without_calls_of_functions(whole), _INLINED))
+        with as_value_errors(whole):
+            draft = Draft(with_inferred_types(result, data_prop=True))
+            result = pipeline.run(draft, [pipeline.guard_against(omitted=omitted, keeps_bits=True)])
+        fired.extend(dict.fromkeys(attempt.rule for attempt in draft.attempts if attempt.fired))
+        return result
+
+    return made(model), fired
 
 
 def _refuse_malformed(model: ModelProto) -> None:

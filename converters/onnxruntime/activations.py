@@ -11,23 +11,36 @@ from onnx_sparse.converters.rewriting.graph import KNOWN_DOMAINS, Graph
 from onnx_sparse.models.graphs import attribute, attributes
 
 _NODE = helper.make_node
+#: The opset from which on there is a Where.
+_WHERE = 9
+#: Above it Sigmoid's relative error is less than 1e-3 in float, and 1e-12 in double.
+_LIMIT = -8.0
+#: Factors and thresholds up to these are of the size of a probability.
+_LARGE, _SMALL = 1e3, 1e-3
 #: What hands on the size of small numbers.
 _MOVING = frozenset(
-    ["AveragePool", "Cast", "Concat", "DepthToSpace", "Flatten", "Identity", "MaxPool", "Mul", "Pad", "Reshape",
-     "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Transpose", "Unsqueeze"]
+    ["AveragePool", "Cast", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
+     "Identity", "MaxPool", "Mul", "Pad", "Relu", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze",
+     "Tile", "Transpose", "Unsqueeze"]
 )  # fmt: skip
-#: What adds numbers of all sizes, in whose sums the error of a small one is not seen.
-_SUMMING = frozenset(
-    ["Add", "Conv", "ConvTranspose", "Gemm", "GlobalAveragePool", "LayerNormalization", "MatMul", "ReduceMean", "Sub"]
+#: What adds numbers of all sizes, in whose sums the error of a small one is not seen; what follows may divide by it.
+_ADDING = frozenset(["Add", "GlobalAveragePool", "ReduceMean", "ReduceSum", "Sub", "Sum"])
+#: What multiplies by weights and adds, or takes powers: what follows is of the size of one.
+_MIXING = frozenset(
+    ["Conv", "ConvTranspose", "Exp", "GRU", "Gemm", "LSTM", "LayerNormalization", "MatMul", "RNN", "Sigmoid", "Softmax"]
 )
+_COMPARING = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+#: Where the error of a sum is seen, if the sum is small.
+_OF_SMALL_SUMS = frozenset(["Log", "Reciprocal", "ReduceLogSum"])
 
 
 class SmallSigmoid(Guard):
     """Sigmoid is an approximation: of -12 it is off by 0.6 %, of -18 and less it is 0, also in double below -40; so the
     logarithm of Sigmoid(-20) is minus infinity.
 
-    1 / (1 + exp(-x)) replaces it, which takes twice its time, but for the Swish of a network, x * Sigmoid(x), whose
-    results are added to others.
+    1 / (1 + exp(-x)) replaces it, which takes twice its time, where the error can show: in an output, a logarithm, a
+    quotient or a product with large numbers. A Sigmoid whose results are added to others stays, such as a gate before a
+    convolution. Where ONNX Runtime's bits are the source's, they are kept down to -8.
     """
 
     name = "small sigmoid"
@@ -41,21 +54,30 @@ class SmallSigmoid(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """Floats that are not lost in sums."""
-        return graph.dtype(node.input[0]) in (TensorProto.FLOAT, TensorProto.DOUBLE) and not _is_swish(graph, node)
+        """Floats that are not lost in sums, and of which the small ones are not computed otherwise."""
+        if graph.dtype(node.input[0]) not in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            return False
+        return not _is_cured(graph, node) and _shows(graph, node.output[0])
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Divide by a sum."""
         emit, x = graph.emitter(node), graph.tensor(node.input[0])
         one = emit.like(1.0, x)
-        power = emit.op("Exp", emit.op("Neg", x, shape=x.shape), shape=x.shape)
-        graph.replace(node, "Div", [one, emit.op("Add", one, power, shape=x.shape)])
+        if not self.known.keeps_bits or graph.opset < _WHERE:
+            power = emit.op("Exp", emit.op("Neg", x, shape=x.shape), shape=x.shape)
+            graph.replace(node, "Div", [one, emit.op("Add", one, power, shape=x.shape)])
+            return
+        power = emit.op("Exp", x, shape=x.shape)
+        exact = emit.op("Div", power, emit.op("Add", one, power, shape=x.shape), shape=x.shape)
+        is_small = emit.op("Less", x, emit.like(_LIMIT, x), shape=x.shape)
+        (own,) = emit.node("Sigmoid", [x], [x.dtype])
+        graph.replace(node, "Where", [is_small, exact, own])
 
 
 class SmallSwish(Guard):
     """Swish computes with the approximation of Sigmoid.
 
-    A Sigmoid and a product replace it.
+    A Sigmoid and a product replace it where its error can show.
     """
 
     name = "small swish"
@@ -70,8 +92,8 @@ class SmallSwish(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """Floats."""
-        return graph.dtype(node.input[0]) in (TensorProto.FLOAT, TensorProto.DOUBLE)
+        """Floats that are not lost in sums."""
+        return graph.dtype(node.input[0]) in (TensorProto.FLOAT, TensorProto.DOUBLE) and _shows(graph, node.output[0])
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Multiply by a Sigmoid, which another guard replaces."""
@@ -168,34 +190,67 @@ class LogSumExpOfHalf(Guard):
         graph.replace(node, "Cast", [result], to=TensorProto.FLOAT16)
 
 
-def _is_swish(graph: Graph, node: NodeProto) -> bool:
-    """Whether a Sigmoid is only multiplied by its own input, perhaps scaled, and the product is lost in sums."""
-    arguments = {node.input[0]}
-    scaled = graph.producer(node.input[0], "Mul")
-    if scaled is not None:
-        arguments.update(name for name in scaled.input if graph.uniform(name) is None)
-    result = node.output[0]
-    readers = graph.readers(result)
-    if result in graph.outputs or not readers:
-        return False
-    own = [
-        r.op_type == "Mul" and not arguments.isdisjoint(r.input) and list(r.input).count(result) == 1 for r in readers
-    ]
-    return all(own) and all(_is_lost(graph, reader.output[0]) for reader in readers)
+def _shows(graph: Graph, name: str) -> bool:
+    """Whether a small error of small numbers can be seen in what becomes of a tensor of numbers up to 1.
 
-
-def _is_lost(graph: Graph, name: str) -> bool:
-    """Whether a tensor only becomes part of sums."""
-    waiting, seen = [name], {name}
+    Numbers that others are multiplied with are taken to be of the size of those that the products are added to.
+    """
+    waiting, seen = [(name, False)], {(name, False)}
     while waiting:
-        current = waiting.pop()
-        readers = graph.readers(current)
-        if current in graph.outputs or not readers:
-            return False
-        for reader in readers:
-            if reader.domain in KNOWN_DOMAINS and reader.op_type in _MOVING:
-                waiting += [output for output in reader.output if output and output not in seen]
-                seen.update(reader.output)
-            elif reader.domain not in KNOWN_DOMAINS or reader.op_type not in _SUMMING:
-                return False
-    return True
+        current, is_sum = waiting.pop()
+        if current in graph.outputs and not is_sum:
+            return True
+        for reader in graph.readers(current):
+            kind = reader.op_type if reader.domain in KNOWN_DOMAINS and current in reader.input else ""
+            if is_sum and (kind in _OF_SMALL_SUMS or (kind == "Div" and reader.input[1] == current)):
+                return True
+            if kind in _ADDING and not _adds_little(graph, reader, current):
+                after = True
+            elif kind in _MOVING or kind in _ADDING:
+                if kind == "Mul" and not is_sum and _multiplies(graph, reader, current):
+                    return True
+                after = is_sum
+            elif is_sum or kind in _MIXING or (kind in _COMPARING and not _compares_little(graph, reader, current)):
+                continue
+            else:
+                return True
+            found = [(output, after) for output in reader.output if output]
+            waiting += [each for each in found if each not in seen]
+            seen.update(found)
+    return False
+
+
+def _is_cured(graph: Graph, node: NodeProto) -> bool:
+    """Whether small results of a Sigmoid are not used, as this guard writes it."""
+    readers = graph.readers(node.output[0])
+    limits = [graph.producer(r.input[0], "Less") if r.op_type == "Where" else None for r in readers]
+    return (
+        bool(readers)
+        and node.output[0] not in graph.outputs
+        and all(
+            limit is not None and limit.input[0] == node.input[0] and graph.uniform(limit.input[1]) == _LIMIT
+            for limit in limits
+        )
+    )
+
+
+def _others(graph: Graph, node: NodeProto, name: str) -> list[float]:
+    """The largest magnitudes of a node's other inputs, as far as they are constants."""
+    constants = [graph.constant(other, most=None) for other in node.input if other != name and graph.is_constant(other)]
+    return [float(np.max(np.abs(value), initial=0)) for value in constants if value is not None]
+
+
+def _adds_little(graph: Graph, node: NodeProto, name: str) -> bool:
+    """Whether an Add or Sub adds a constant that is as small, such as one that keeps a logarithm finite."""
+    return node.op_type in ("Add", "Sub") and any(most < _SMALL for most in _others(graph, node, name))
+
+
+def _multiplies(graph: Graph, node: NodeProto, name: str) -> bool:
+    """Whether a Mul makes small numbers large."""
+    return any(most > _LARGE for most in _others(graph, node, name))
+
+
+def _compares_little(graph: Graph, node: NodeProto, name: str) -> bool:
+    """Whether a comparison is with what may be as small."""
+    limits = _others(graph, node, name)
+    return not limits or min(limits) < _SMALL

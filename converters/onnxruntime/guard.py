@@ -31,10 +31,12 @@ class Known:
     Attributes:
         integers: Which integers may be large.
         transposed: The tensors before which ONNX Runtime may move a Transpose.
+        keeps_bits: Whether ONNX Runtime's answers are the source's own, whose bits are kept where they are right.
     """
 
     integers: IntegerRanges = field(default_factory=IntegerRanges)
     transposed: Collection[str] = frozenset()
+    keeps_bits: bool = False
 
 
 @dataclass(frozen=True)

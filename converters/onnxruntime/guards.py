@@ -148,21 +148,28 @@ GUARDS = (*_FIRST, *_NUMBERS, *_SHAPES)
 UNSPECIFIED = (ExtremeOfNaN, PlaceOfNaN, PoolOfNaN, MeanOfNothing, ShortInput)
 
 
-def guard(model: ModelProto, *, positions: Collection[str] = (), omitted: Sequence[type[Guard]] = ()) -> list[Attempt]:
+def guard(
+    model: ModelProto,
+    *,
+    positions: Collection[str] = (),
+    omitted: Sequence[type[Guard]] = (),
+    keeps_bits: bool = False,
+) -> list[Attempt]:
     """Replace, in place, every node of which ONNX Runtime's result may be wrong, or end the process.
 
     Args:
         model: A model whose types have been inferred; the more shapes are known, the fewer nodes are replaced.
         positions: Inputs whose integers are positions or sizes, beside those that operators take as such.
         omitted: Guards that the source's own answers do not need.
+        keeps_bits: Whether the source's answers are ONNX Runtime's: their bits are kept where they are right.
 
     Returns:
         The guards that replaced a node, and those whose cure the model's opset has not.
     """
-    attempts = _applied(model, _FIRST, Known(), omitted)
+    attempts = _applied(model, _FIRST, Known(keeps_bits=keeps_bits), omitted)
     if any(attempt.fired for attempt in attempts) and model.ByteSize() < LARGEST_PROTO:
         model.CopyFrom(infer_shapes(model))
-    known = Known(integer_ranges(model, positions), moved_transpositions(model))
+    known = Known(integer_ranges(model, positions), moved_transpositions(model), keeps_bits)
     return attempts + _applied(model, (*_NUMBERS, *_SHAPES), known, omitted)
 
 

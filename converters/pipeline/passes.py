@@ -38,12 +38,13 @@ def rewrite_by(phases: Sequence[Phase], *, does: str = "replaces patterns by ope
     return Pass("rewrite", does, apply)
 
 
-def guard_against(*, omitted: Sequence[type[Guard]] = ()) -> Pass:
-    """The pass that replaces what ONNX Runtime computes wrongly, but for what guards a source does not need."""
+def guard_against(*, omitted: Sequence[type[Guard]] = (), keeps_bits: bool = False) -> Pass:
+    """The pass that replaces what ONNX Runtime computes wrongly, but for what guards a source does not need; see
+    `guard`."""
 
     def apply(draft: Draft) -> None:
         draft.begin_rewriting()
-        draft.attempts += guard(draft.model, positions=draft.positions, omitted=omitted)
+        draft.attempts += guard(draft.model, positions=draft.positions, omitted=omitted, keeps_bits=keeps_bits)
 
     return Pass("guard", "replaces nodes that ONNX Runtime computes wrongly", apply)
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from onnx_sparse.converters.errors import first_line
 from onnx_sparse.converters.tensor import Array
-from onnx_sparse.converters.verification.batches import Refused
+from onnx_sparse.converters.verification.batches import Refused, Repaired
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.layout import GUESSED, Layout
 from onnx_sparse.converters.verification.sample_inputs import NOTHING_SAID, CompositeSpecs
@@ -51,6 +51,13 @@ class Reference(ABC):
     def refusal(self, error: Exception) -> Refused:
         """What an error of a run says. Raises the error if it is no refusal."""
         return Refused(self.program, first_line(error))
+
+    def repaired(self, feeds: Mapping[str, Array]) -> Repaired | None:
+        """Its outputs without what its program computes wrongly; None if nothing is known of that.
+
+        Where these differ from the program's, they are what the model is compared with.
+        """
+        return None
 
     def guard(self, feeds: Mapping[str, Array]) -> str:
         """Why a trace of the source refuses a batch that the source takes; empty text if it does not.

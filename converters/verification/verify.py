@@ -155,6 +155,7 @@ def verify(
             random=random_outputs(described),
             source_checks=reference.checks_sizes,
             guards=reference.guard,
+            repaired=None if steps else reference.repaired,
             noise=RoundingNoise(
                 run_reference,
                 partial(run, run_model),
