@@ -286,9 +286,9 @@ class EmptySlices(Guard):
 
 
 class ExpandToNothing(Guard):
-    """An Expand of a computed tensor to constant sizes is removed if these are 0 where those of the tensor are 1.
+    """An Expand of a computed tensor to constant sizes is removed if a size is 0 and the size of the tensor is 1 there.
 
-    The tensor is expanded to a size of 1, of which nothing is taken.
+    The tensor is expanded to a size of 1, and nothing is taken from it.
     """
 
     name = "expanding to nothing"
