@@ -131,3 +131,32 @@ def test_small_poolings(size: int, dynamic: bool, tmp_path: Path) -> None:
     """A random part of all combinations of kernel, stride, dilation, paddings, auto_pad and rounding."""
     chosen = list(pools(size))
     check_pools([chosen[k] for k in RNG.permutation(len(chosen))[:100]], size, tmp_path, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("known", [2, 3])
+def test_poolings_of_which_one_size_is_known(known: int, tmp_path: Path) -> None:
+    """ONNX's shape inference counts windows that torch and ONNX Runtime omit, where it knows the size."""
+    x = RNG.normal(size=(1, 2, 5, 6)).astype(np.float32)
+    builds = {
+        f"{kind} of {kernel} by {stride}, {begin} before and {end} after": (
+            lambda x, kind=kind, kernel=kernel, stride=stride, begin=begin, end=end: pooled(
+                x, kind, kernel, stride, begin, end
+            )
+        )
+        for kind in ("max", "average")
+        for kernel, stride in itertools.product((2, 3), (1, 2, 3))
+        for begin, end in itertools.product(range(kernel), range(kernel))
+    }
+    static = [(0, axis) for axis in (0, 1, known)]
+    refused = check_all(builds, [x], compiling_core(), tmp_path / "model.xml", dynamic=True, static=static)
+    size = x.shape[known]
+    assert {*refused.values()} <= {f"rounding_type = 'ceil_torch' with windows that end before {size}, a known size"}
+    assert all(" of 2 by 3" in name for name in refused)  # a step is left out between windows
+
+
+def pooled(x: Any, kind: str, kernel: int, stride: int, begin: int, end: int) -> Any:
+    sizes = [[stride] * 2, [begin] * 2, [end] * 2, [kernel] * 2]
+    if kind == "max":
+        strides, before, after, window = sizes
+        return ops(14).max_pool(x, strides, [1, 1], before, after, window, "ceil_torch", "explicit")
+    return ops(14).avg_pool(x, *sizes, True, "ceil_torch", "explicit")

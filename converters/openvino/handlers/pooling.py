@@ -22,21 +22,25 @@ def _attributes(node: Node, *, dilations: bool, counted: bool = False) -> dict[s
     rounding = node.choice("rounding_type", ("floor", "ceil", "ceil_torch"), "floor")
     if rounding == "floor" or "pads" not in attributes:  # the windows of auto_pad end where the paddings do
         return attributes
-    longer = []
-    for k, size in enumerate((node[0].shape or (None,) * len(kernel))[-len(kernel) :]):
-        longer.append(_Axis(size, k, attributes).missing(torch=rounding == "ceil_torch"))
-    if not counted and None not in longer:
-        ends = [end + more for end, more in zip(attributes["pads"][len(kernel) :], longer, strict=True)]
-        if all(end < size for end, size in zip(ends, kernel, strict=True)):
-            return attributes | {"pads": attributes["pads"][: len(kernel)] + ends}
-    return attributes | {"ceil_mode": int(set(longer) != {0})}
+    sizes = (node[0].shape or (None,) * len(kernel))[-len(kernel) :]
+    axes = [_Axis(size, k, attributes) for k, size in enumerate(sizes)]
+    longer = [axis.missing(torch=rounding == "ceil_torch") for axis in axes]
+    if set(longer) == {0}:
+        return attributes | {"ceil_mode": 0}
+    up = None in longer
+    ends = [axis.end if more is None else axis.whole_end(more, up) for axis, more in zip(axes, longer, strict=True)]
+    if not counted and all(end < size for end, size in zip(ends, kernel, strict=True)):
+        pads = attributes["pads"][: len(kernel)] + ends
+        return attributes | {"pads": pads, "ceil_mode": int(up)}
+    return attributes | {"ceil_mode": 1}
 
 
 class _Axis:
     """One axis of a pooling with `ceil`: a last window may reach beyond the paddings.
 
     With `ceil` it may also begin beyond the data; with `ceil_torch`, as in ONNX Runtime, it is then omitted. ONNX's own
-    shape inference counts it nevertheless, so a model says the number of windows by its paddings where sizes are known.
+    shape inference counts it nevertheless, so a model says the number of windows by its paddings where sizes are known:
+    then the windows end where the paddings do, whether ONNX rounds up or down.
     """
 
     def __init__(self, size: int | None, k: int, attributes: dict[str, Any]) -> None:
@@ -64,6 +68,20 @@ class _Axis:
         if not torch:
             raise Unsupported("rounding_type = 'ceil' with a window that begins beyond the data, unlike in ONNX")
         return 0
+
+    def whole_end(self, missing: int, up: bool) -> int:
+        """The padding at the end, of a pooling that rounds up or down.
+
+        Raises:
+            Unsupported: Windows end before the data do.
+        """
+        assert self.size is not None
+        if missing or not up:
+            return self.end + missing
+        end = self.end - (self.size + self.begin + self.end - self.reach) % self.stride
+        if end < 0:
+            raise Unsupported(f"rounding_type = 'ceil_torch' with windows that end before {self.size}, a known size")
+        return end
 
 
 @handles("MaxPool-1", to="MaxPool")
