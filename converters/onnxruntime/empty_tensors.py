@@ -118,8 +118,10 @@ class InferredSize(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """A size to be inferred beside one that may be 0."""
+        """A size to be inferred beside one that may be 0; an input may ask for any."""
         shape, target = graph.shape(node.input[0]), self._target(graph, node)
+        if target is None and self._origin(graph, node.input[1]) in {value.name for value in graph.proto.input}:
+            return may_be_empty(graph, node.input[0])
         if target is None or -1 not in target or not may_be_empty(graph, node.input[0]):
             return False
         known = math.prod(size for size in target if isinstance(size, int) and size > 0)
@@ -132,15 +134,20 @@ class InferredSize(Guard):
         return math.prod(filter(None, shape or ())) % known != 0
 
     @staticmethod
+    def _origin(graph: Graph, name: str) -> str:
+        """What a vector is made from that stays the same."""
+        name = graph.without_casts(name)
+        while (copy := graph.producer(name, "Reshape", "Identity")) is not None and graph.rank(copy.input[0]) == 1:
+            name = graph.without_casts(copy.input[0])
+        return name
+
+    @staticmethod
     def _target(graph: Graph, node: NodeProto) -> list[int | None] | None:
         """The sizes of the new shape that are known; None unless the parts of it are."""
         constant = graph.integers(node.input[1])
         if constant is not None:
             return [*constant]
-        name = graph.without_casts(node.input[1])
-        while (copy := graph.producer(name, "Reshape", "Identity")) is not None and graph.rank(copy.input[0]) == 1:
-            name = graph.without_casts(copy.input[0])  # a vector, which stays one
-        maker = graph.producer(name, "Concat")
+        maker = graph.producer(InferredSize._origin(graph, node.input[1]), "Concat")
         if maker is None:
             return None
         target: list[int | None] = []
