@@ -12,6 +12,7 @@ pytest.importorskip("tensorflow")
 import tensorflow as tf
 from support.tensorflow_imports import answers, assert_equal, imported, text, traced
 
+from onnx_sparse import InferenceSession
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.converters.tensorflow.graph_source import from_graph
@@ -257,3 +258,68 @@ def test_lists_of_graphs():
         return written.stack(), tf.map_fn(tf.reduce_sum, x), tf.scan(lambda total, row: total + row, x)
 
     agree_on_graph(lists, [X], [X[:1]])
+
+
+#: Conditions that follow from constants, whether they hold, by what decides.
+DECIDED = {
+    "constant": lambda _: tf.constant(False),
+    "both": lambda _: tf.logical_and(tf.constant(False), tf.constant(True)),
+    "one": lambda x: tf.logical_and(tf.reduce_sum(x) > 0, tf.constant(False)),
+    "or": lambda x: tf.logical_not(tf.logical_or(tf.constant(True), tf.reduce_sum(x) > 0)),
+    "compared": lambda _: tf.equal(tf.constant(3), tf.constant(4)),
+}
+
+
+@pytest.mark.parametrize("is_then", [False, True])
+@pytest.mark.parametrize("decided", DECIDED)
+def test_a_branch_that_never_runs_may_assign(decided: str, is_then: bool):
+    """Layers that adapt while training store a statistic in the branch that is not taken."""
+    seen = tf.Variable(2.0)
+    assign = lambda x: seen.assign(tf.reduce_mean(x)) + 0.0  # noqa: E731
+    read = lambda x: seen.read_value() + x[0, 0]  # noqa: E731
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x")])
+    def function(x):
+        inner = tf.function(lambda flag: tf.cond(flag, lambda: assign(x), lambda: read(x)), autograph=False)
+        other = tf.function(lambda flag: tf.cond(flag, lambda: read(x), lambda: assign(x)), autograph=False)
+        condition = DECIDED[decided](x)
+        return x * (other(tf.logical_not(condition)) if is_then else inner(condition))
+
+    model = convert(function)
+    assert "If" not in {node.op_type for node in model.graph.node}
+    (got,) = InferenceSession(model).run(None, {"x": X})
+    np.testing.assert_array_equal(got, X * (2 + X[0, 0]))
+
+
+def test_a_branch_that_may_run_may_not_assign():
+    seen = tf.Variable(2.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x")])
+    def function(x):
+        wanted = tf.logical_and(tf.reduce_sum(x) > 0, tf.constant(True))
+        return x * tf.cond(wanted, lambda: seen.assign(tf.reduce_mean(x)) + 0.0, seen.read_value)
+
+    with pytest.raises(ConversionError, match="changes it in a branch or loop"):
+        convert(function)
+
+
+@pytest.mark.parametrize("kind", ["cond", "switch", "nested"])
+def test_branches_next_to_their_gradient(kind: str):
+    """In a graph with the gradient, branches return optional tensors, which only the gradient reads."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        x, number = v1.placeholder(tf.float32, [None, 3], "x"), v1.placeholder(tf.int32, [], "number")
+        makes = [lambda: tf.square(x * tf.exp(x)), lambda: tf.identity(x) * 2.0, lambda: tf.sin(x)]
+        made = {
+            "cond": lambda: tf.cond(number > 0, makes[0], makes[1]),
+            "switch": lambda: tf.switch_case(number, makes),
+            "nested": lambda: tf.cond(number > 0, lambda: tf.cond(number > 1, *makes[:2]), makes[2]),
+        }[kind]()
+        tf.identity(made, "y")
+        tf.gradients(tf.reduce_sum(made), x)
+        wanted = [session.run("y:0", {x: X, number: k}) for k in range(3)]
+    graph_def = GraphDef.FromString(graph.as_graph_def().SerializeToString())
+    assert any(node.op == "OptionalFromValue" for function in graph_def.library.function for node in function.node_def)
+    model = convert(from_graph(graph_def, name="branches", inputs=["x", "number"], outputs=["y:0"]))
+    for k, want in enumerate(wanted):
+        np.testing.assert_allclose(answers(model, [X, np.array(k, np.int32)])[0], want, rtol=1e-6)

@@ -34,6 +34,7 @@ from onnx_sparse.converters.tensorflow.importing.values import (
     Resource,
     SparseMatrix,
     Value,
+    VariantOfBranch,
 )
 from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
@@ -57,6 +58,7 @@ _KINDS = {
     Resource: "a resource",
     ComplexTensor: "complex numbers",
     SparseMatrix: "a sparse matrix",
+    VariantOfBranch: "a variant of a branch",
 }
 #: What is said where a handler fails, as on ranks or sizes that its operator does not take.
 _DO_NOT_FIT = "its inputs and attributes do not fit each other"

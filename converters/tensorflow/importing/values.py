@@ -115,8 +115,23 @@ class SparseMatrix:
     shape: Tensor
 
 
+@dataclass(frozen=True)
+class VariantOfBranch:
+    """A variant that a branch returns, such as an optional tensor that only a gradient reads: nothing else can."""
+
+
 #: What a tensor of TensorFlow is.
-Value = Tensor | Resource | ListOfTensors | ListOfPieces | RaggedRows | ListOfRows | ComplexTensor | SparseMatrix
+Value = (
+    Tensor
+    | Resource
+    | ListOfTensors
+    | ListOfPieces
+    | RaggedRows
+    | ListOfRows
+    | ComplexTensor
+    | SparseMatrix
+    | VariantOfBranch
+)
 
 #: A lookup table.
 Table = KeyedTable

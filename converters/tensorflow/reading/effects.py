@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
-from onnx_sparse.converters.tensorflow.reading.scopes import CALLS, Library, Origin, Scope
+from onnx_sparse.converters.tensorflow.reading.scopes import Library, Origin, Scope
 
 #: Operators that change the resource that is their first input.
 _CHANGES = frozenset(
@@ -143,7 +143,7 @@ def _last(scope: Scope, names: Iterable[str], resource: Origin) -> Change | None
                 found[name] = Change(scope, node)
         elif not any(changes(scope.library, called) for called in _called(node)):
             continue
-        elif node.op in CALLS:
+        elif scope.calls(node):
             inner = scope.call(node)
             if (change := _last(inner, inner.nodes, resource)) is not None:
                 found[name] = change

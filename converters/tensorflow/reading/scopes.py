@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from onnx_sparse.converters.errors import ConversionError, Unsupported
+from onnx_sparse.converters.tensorflow.reading.conditions import BRANCHES, only_branch
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.operators import operators
 
@@ -110,6 +111,7 @@ class Scope:
         self.fed: dict[tuple[str, int], Any] = {}
         self._depth = depth
         self._calls: dict[str, Scope] = {}
+        self._only_branches: dict[str, str | None] = {}
 
     def __repr__(self) -> str:
         return f"Scope({self.name!r})"
@@ -155,7 +157,7 @@ class Scope:
                     return given
                 scope, tensor = given
                 continue
-            if node.op in CALLS or node.op in scope.library.functions:
+            if scope.calls(node):
                 scope, tensor = scope.call(node)._result(position)
             elif node.op in COPIES:
                 tensor = _data_inputs(node)[0]
@@ -209,11 +211,29 @@ class Scope:
             before += len(types)
         raise Unsupported(f"{node.op} has no output {output}:{index}")
 
+    def calls(self, node: NodeDef) -> bool:
+        """Whether a node calls one function, also as the only one of its branches that can run."""
+        is_call = node.op in CALLS or node.op in self.library.functions
+        return is_call or (node.op in BRANCHES and self._only_branch(node) is not None)
+
+    def _only_branch(self, node: NodeDef) -> str | None:
+        graph = self
+        while graph.caller is not None:
+            graph = graph.caller
+        if not graph.fed:  # an input may stand for the default that would decide
+            return None
+        if node.name not in self._only_branches:
+            self._only_branches[node.name] = None  # of a condition that is made from itself
+            self._only_branches[node.name] = only_branch(self, node)
+        return self._only_branches[node.name]
+
     def call(self, node: NodeDef) -> Scope:
         """The scope of a call."""
         if node.name not in self._calls:
             name = node.attr["f"].func.name if node.op in CALLS else node.op
             given = [(self, tensor) for tensor in _data_inputs(node, least=0)]
+            if node.op in BRANCHES:
+                name, given = self._only_branch(node) or name, given[1:]
             own = "" if _UNNAMED.fullmatch(node.name) else f"{node.name}/"
             self._calls[node.name] = self.function(name, given, f"{self.name}{own}", site=node)
         return self._calls[node.name]
@@ -282,7 +302,7 @@ class Scope:
             scope = waiting.pop()
             for node in scope.nodes.values():
                 yield scope, node
-                if node.op in CALLS:
+                if scope.calls(node):
                     try:
                         waiting.append(scope.call(node))
                     except Unsupported:  # which is an error where the call is needed

@@ -11,18 +11,13 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import GraphNode, structure
 from onnx_sparse.converters.tensorflow.importing.context import Context
-from onnx_sparse.converters.tensorflow.importing.values import Value
+from onnx_sparse.converters.tensorflow.importing.values import Value, VariantOfBranch
+from onnx_sparse.converters.tensorflow.reading.conditions import functions
+from onnx_sparse.converters.tensorflow.reading.element_types import VARIANT
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.inferring_emitter import InferringEmitter
-
-
-def _names(node: NodeDef) -> list[str]:
-    """The functions of the branches."""
-    if node.op in ("If", "StatelessIf"):
-        return [node.attr[name].func.name for name in ("else_branch", "then_branch")]
-    return [function.name for function in node.attr["branches"].list.func]
 
 
 def _branches(context: Context, scope: Scope, node: NodeDef) -> list[Scope]:
@@ -32,7 +27,7 @@ def _branches(context: Context, scope: Scope, node: NodeDef) -> list[Scope]:
         given = [(scope, tensor) for tensor in node.input if not tensor.startswith("^")][1:]
         context.branches[key] = [
             context.keep(scope.function(name, given, f"{scope.name}{node.name}/{k}/", scope.frame.body(), node))
-            for k, name in enumerate(_names(node))
+            for k, name in enumerate(functions(node))
         ]
     return context.branches[key]
 
@@ -41,8 +36,18 @@ def _reads(context: Context, scope: Scope, node: NodeDef) -> list[Any]:
     """The condition, and what the branches read from outside."""
     found = [scope.origins(node)[0]]
     for branch in _branches(context, scope, node):
-        found += outer_origins(context, branch, branch.results())
+        found += outer_origins(context, branch, _without(_variants(node), branch.results()))
     return found
+
+
+def _variants(node: NodeDef) -> set[int]:
+    """Which results of a node are variants: in graphs that have a gradient, its branches return what that reads."""
+    types = node.attr["Tout"].list.type if "Tout" in node.attr else ()
+    return {k for k, number in enumerate(types) if number == VARIANT}
+
+
+def _without(variants: set[int], origins: Sequence[Any]) -> list[Any]:
+    return [origin for k, origin in enumerate(origins) if k not in variants]
 
 
 def outer_origins(context: Context, scope: Scope, wanted: Sequence[Any]) -> list[Any]:
@@ -81,7 +86,8 @@ def branch(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     scopes = _branches(context, scope, node)
     if not scopes:
         raise Unsupported("it has no branches")
-    found = [each.results() for each in scopes]
+    variants = _variants(scope.nodes[node.name])
+    found = [_without(variants, each.results()) for each in scopes]
     context.convert([origin for origins in found for origin in origins])  # to list all that cannot be
     results = [context.tensors(origins) for origins in found]
     node.begin()
@@ -89,8 +95,20 @@ def branch(node: GraphNode, emit: InferringEmitter) -> tuple[Value, ...]:
     if any([tensor.dtype for tensor in each] != dtypes for each in results):
         raise Unsupported("its branches return different types")
     shapes = [common_shape([each[k].shape for each in results]) for k in range(len(dtypes))]
-    if not dtypes:
-        return ()
+    made = iter(_written(node, condition, scopes, results, dtypes, shapes, emit) if dtypes else ())
+    return tuple(VariantOfBranch() if k in variants else next(made) for k in range(len(dtypes) + len(variants)))
+
+
+def _written(
+    node: GraphNode,
+    condition: Tensor,
+    scopes: Sequence[Scope],
+    results: Sequence[Sequence[Tensor]],
+    dtypes: Sequence[int],
+    shapes: Sequence[Shape | None],
+    emit: InferringEmitter,
+) -> tuple[Tensor, ...]:
+    """The branches of a node, whose results are these, as one If or several."""
     graphs = [
         branch_graph(each.frame.emit, made, f"{node.name}_{k}")
         for k, (each, made) in enumerate(zip(scopes, results, strict=True))
