@@ -291,6 +291,26 @@ def test_a_branch_that_never_runs_may_assign(decided: str, is_then: bool):
     np.testing.assert_array_equal(got, X * (2 + X[0, 0]))
 
 
+def test_a_condition_that_is_a_vector_is_not_decided_by_one_operand():
+    """TensorFlow's operator takes the branch of a vector that is not empty, whatever it holds."""
+    then, other = (
+        tf.function(lambda x, k=k: x * k).get_concrete_function(tf.TensorSpec([None, 3])) for k in (2.0, 3.0)
+    )
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x")])
+    def function(x):
+        condition = tf.logical_and(tf.reduce_sum(x, 1) > 0, tf.constant(False))
+        branches = {"then_branch": then, "else_branch": other}
+        return tf.raw_ops.StatelessIf(cond=condition, input=[x], Tout=[tf.float32], **branches)[0]
+
+    try:
+        model = convert(function)
+    except ConversionError:
+        return
+    for x in (X, X[:0]):
+        np.testing.assert_array_equal(InferenceSession(model).run(None, {"x": x})[0], function(x).numpy())
+
+
 def test_a_branch_that_may_run_may_not_assign():
     seen = tf.Variable(2.0)
 

@@ -31,7 +31,10 @@ _COMPUTED: Mapping[str, Callable[..., Any]] = {
     "Greater": np.greater,
     "GreaterEqual": np.greater_equal,
 }
-#: Of these, one operand of such a value decides.
+#: The attribute of the branches that tf.cond writes, whose conditions are scalars. A vector as the condition of the raw
+#: operator holds if it is not empty.
+_OF_SCALAR = "_lower_using_switch_merge"
+#: Of these, one operand of such a value decides, if all are scalars.
 _DECIDING = {"LogicalAnd": False, "LogicalOr": True}
 
 
@@ -50,7 +53,7 @@ def only_branch(scope: Scope, node: NodeDef) -> str | None:
         node: The node, one of `BRANCHES`.
     """
     names, inputs = functions(node), [name for name in node.input if not name.startswith("^")]
-    value = _constant(scope, inputs[0], 0) if inputs and names else None
+    value = _constant(scope, inputs[0], 0, _OF_SCALAR in node.attr) if inputs and names else None
     if value is None:
         return None
     if node.op in ("If", "StatelessIf"):  # of a tensor that is no scalar, and of a string: whether it is empty
@@ -61,7 +64,7 @@ def only_branch(scope: Scope, node: NodeDef) -> str | None:
     return names[place if 0 <= place < len(names) else -1]
 
 
-def _constant(scope: Scope, tensor: str, depth: int) -> Array | None:
+def _constant(scope: Scope, tensor: str, depth: int, of_scalars: bool) -> Array | None:
     """The value of a tensor, if it follows from constants by logic and comparisons."""
     try:
         origin: Any = scope.origin(tensor)
@@ -73,12 +76,12 @@ def _constant(scope: Scope, tensor: str, depth: int) -> Array | None:
             return array_of(node.attr["value"].tensor)
         if node.op not in _COMPUTED or depth >= _MOST_DEPTH:
             return None
-        operands = [_constant(origin.scope, name, depth + 1) for name in origin.scope.data_inputs(node)]
+        operands = [_constant(origin.scope, name, depth + 1, of_scalars) for name in origin.scope.data_inputs(node)]
         known = [each for each in operands if each is not None]
         if len(known) == len(operands):
             return np.asarray(_COMPUTED[node.op](*known))
     except (Unsupported, ValueError, TypeError):  # which is an error where the node is converted
         return None
-    decides = _DECIDING.get(node.op)
+    decides = _DECIDING.get(node.op) if of_scalars else None
     is_decided = decides is not None and any(each.shape == () and each == decides for each in known)
     return np.asarray(decides) if is_decided else None
