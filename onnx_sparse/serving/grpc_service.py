@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_sparse.models.message_classes import declare_messages
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
+from onnx_sparse.serving import packed_numbers
 from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
 from onnx_sparse.serving.http_app import SERVER, HttpApp, find, off_loop, size_of
@@ -30,7 +31,8 @@ _HEALTH = "grpc.health.v1.Health"
 _WITH_HEALTH = ("", _SERVICE)
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3
 
-#: Nested messages have other names than in the protocol's file; names are not sent.
+#: Nested messages have other names than in the protocol's file; names are not sent. Repeated numbers are packed, which
+#: looks like bytes: a `PackedRequest` reads them as these.
 _message = declare_messages(
     "inference",
     """
@@ -47,6 +49,11 @@ Contents bool_contents=1:bool* int_contents=2:int32* int64_contents=3:int64* uin
 Tensor name=1:string datatype=2:string shape=3:int64* parameters=4:{Parameter} contents=5:Contents
 RequestedOutput name=1:string parameters=2:{Parameter}
 InferRequest model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} inputs=5:Tensor*
+  outputs=6:RequestedOutput* raw_input_contents=7:bytes*
+PackedContents bool_contents=1:bytes* int_contents=2:bytes* int64_contents=3:bytes* uint_contents=4:bytes*
+  uint64_contents=5:bytes* fp32_contents=6:bytes* fp64_contents=7:bytes* bytes_contents=8:bytes*
+PackedTensor name=1:string datatype=2:string shape=3:int64* parameters=4:{Parameter} contents=5:PackedContents
+PackedRequest model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} inputs=5:PackedTensor*
   outputs=6:RequestedOutput* raw_input_contents=7:bytes*
 InferResponse model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} outputs=5:Tensor*
   raw_output_contents=6:bytes*
@@ -73,16 +80,6 @@ _FIELDS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
-_HELD_AS = {
-    "bool_contents": np.bool_,
-    "int_contents": np.int32,
-    "int64_contents": np.int64,
-    "uint_contents": np.uint32,
-    "uint64_contents": np.uint64,
-    "fp32_contents": np.float32,
-    "fp64_contents": np.float64,
-}
-
 _STATUS = {
     404: grpc.StatusCode.NOT_FOUND,
     500: grpc.StatusCode.INTERNAL,
@@ -167,15 +164,19 @@ class GrpcService:
         return _message("ModelMetadata")(**model.loaded.metadata(model.name))
 
     async def _infer(self, content: bytes) -> bytes:
+        with self._http.holding(len(content)):
+            return await self._answered(content)
+
+    async def _answered(self, content: bytes) -> bytes:
         try:
-            request = await off_loop(len(content), _message("InferRequest").FromString, content)
+            request = await off_loop(len(content), _message("PackedRequest").FromString, content)
         except DecodeError as error:
             raise RequestError(f"the request is not an InferRequest: {error}") from error
         model = find(self._models, request.model_name, request.model_version)
         begun, status = perf_counter(), 500
         try:
             loaded = model.loaded
-            feeds = await off_loop(len(content), _feeds, request, loaded.tensors)
+            feeds = await off_loop(len(content), _feeds, request, content, loaded.tensors)
             for output in request.outputs:
                 known_output(output.name, loaded.outputs)
             holders = [("the request", request), *((f"input {shown(t.name)}", t) for t in request.inputs)]
@@ -213,8 +214,8 @@ def _refusing(answer: _Answer) -> Callable[[Any, Any], Awaitable[Any]]:
     return method
 
 
-def _feeds(request: Any, tensors: Tensors) -> dict[str, Array]:
-    """The inputs of the model.
+def _feeds(request: Any, content: bytes, tensors: Tensors) -> dict[str, Array]:
+    """The inputs of the model, from a request and its bytes.
 
     Raises:
         RequestError: They do not fit.
@@ -238,9 +239,13 @@ def _feeds(request: Any, tensors: Tensors) -> dict[str, Array]:
             raise RequestError(f"input {name!r}: {tensor.datatype} has no field in contents; use raw_input_contents")
         if filled := [other.name for other, _ in tensor.contents.ListFields() if other.name != field]:
             raise RequestError(f"input {name!r}: {tensor.datatype} is sent in {field}, not in {filled[0]}")
-        values = getattr(tensor.contents, field)
-        held: Any = list(values) if field == "bytes_contents" else np.array(values, _HELD_AS[field])
-        feeds[name] = tensors.from_values(name, held, shape, count)
+        values: Any = list(getattr(tensor.contents, field))
+        if field != "bytes_contents":
+            values = packed_numbers.numbers(field, values)
+            if values is None or len(values) != count:  # protobuf also allows numbers that are not packed
+                given = _message("InferRequest").FromString(content).inputs[position]
+                values = np.array(getattr(given.contents, field), None if values is None else values.dtype)
+        feeds[name] = tensors.from_values(name, values, shape, count)
     return feeds
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -147,6 +147,21 @@ class HttpApp:
             body = await off_loop(_LARGE + 1, decompressed, body, self._most_bytes)
             self._hold(request, len(body))
         return body
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Count the bytes of a request of another protocol as held.
+
+        Raises:
+            RequestError: It is too large, or too much is held.
+        """
+        if refusal := self._refusal(size):
+            raise refusal
+        self._held += size
+        try:
+            yield
+        finally:
+            self._held -= size
 
     def _hold(self, request: Request, size: int) -> None:
         self._held += size
