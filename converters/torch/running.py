@@ -39,13 +39,16 @@ class Runner:
         with self._started():
             return self._module(*args, **kwargs)
 
-    def contradiction(self, *args: Any, **kwargs: Any) -> str:
-        """What the module would do otherwise than its program, in one line; empty if nothing is known.
+    def contradiction(self, *args: Any, sizes: bool, **kwargs: Any) -> str:
+        """Which tensor has another type or rank than when it was traced, in one line; empty if none has.
 
-        A tensor has another type, rank or constant size than when it was traced: torch squeezes a size that is 1 and
-        keeps it otherwise, and takes two elements of one.
+        torch squeezes a size that is 1 and keeps it otherwise, which a model of ONNX cannot.
+
+        Args:
+            args, kwargs: The arguments.
+            sizes: Whether another constant size counts, too, as where the first two elements are taken of one.
         """
-        interpreter = _interpreter(self._module)
+        interpreter = _interpreter(self._module, sizes)
         with self._started():
             interpreter.run(*args, **kwargs)
         return str(interpreter.contradiction)
@@ -66,7 +69,7 @@ def _owner(module: Any, name: str) -> tuple[Any, str]:
     return module.get_submodule(path), leaf
 
 
-def _interpreter(module: Any) -> Any:
+def _interpreter(module: Any, sizes: bool) -> Any:
     torch = require("torch")
 
     class Interpreter(torch.fx.Interpreter):  # type: ignore[misc,name-defined]
@@ -77,7 +80,7 @@ def _interpreter(module: Any) -> Any:
             if isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor):
                 is_one = result.dtype == traced.dtype and result.dim() == traced.dim()
                 known = zip(result.shape, traced.shape, strict=is_one)
-                if not is_one or any(isinstance(size, int) and size != own for own, size in known):
+                if not is_one or (sizes and any(isinstance(size, int) and size != own for own, size in known)):
                     self.contradiction = (
                         f"{n.name} of torch's program is {_form(result)}, and {_form(traced)} otherwise"
                     )

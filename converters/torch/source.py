@@ -93,14 +93,21 @@ class Source:
         return [to_numpy(torch.as_tensor(value)) for value in leaves if value is not None]
 
     def guard(self, feeds: Mapping[str, Array]) -> str:
-        """Why the program does not hold for a batch with which it runs, in one line; empty if it does.
+        """Why the program does not hold for a batch with which its model fails, in one line; empty if it does.
 
-        Its conditions refuse the sizes, or `Runner.contradiction` finds that the module does something else.
+        Its conditions refuse the sizes, or a tensor has another form than when it was traced; see `Runner`.
         """
+        return self._guard(feeds, sizes=True)
+
+    def guard_of_answer(self, feeds: Mapping[str, Array]) -> str:
+        """As `guard`, for a batch of which the model has another answer: constant sizes are no excuse for that."""
+        return self._guard(feeds, sizes=False)
+
+    def _guard(self, feeds: Mapping[str, Array], *, sizes: bool) -> str:
         positional, named = self._given(feeds)
         try:
             Runner(self.program, self.state, guarded=True)(*positional, **named)
-            return self._runner.contradiction(*positional, **named)
+            return self._runner.contradiction(*positional, sizes=sizes, **named)
         except Exception as error:  # whatever torch raises
             return first_line(error)
 
@@ -145,6 +152,10 @@ class IsolatedSource:
     def guard(self, feeds: Mapping[str, Array]) -> str:
         """As `Source.guard`."""
         return str(self.call(("guard", feeds)))
+
+    def guard_of_answer(self, feeds: Mapping[str, Array]) -> str:
+        """As `Source.guard_of_answer`."""
+        return str(self.call(("guard_of_answer", feeds)))
 
 
 def load(source: Any) -> Source:

@@ -159,7 +159,7 @@ class _Trial:
             if (batch and is_refusal(error)) or self.program.guard(feeds):
                 return True
             raise self._failure(error, f"the converted model fails on the example{batch}") from error
-        if (wrong := self._wrong(feeds, wanted, got)) and not self.program.guard(feeds):
+        if (wrong := self._wrong(feeds, wanted, got)) and not self.program.guard_of_answer(feeds):
             raise ConversionError(
                 f"output {wrong!r} of the converted model is not torch's on the example{batch}; {_OR_RETURN} all the "
                 "same"
