@@ -52,10 +52,10 @@ def test_a_missing_guard_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert walk("Unique", every=3).guarded
 
 
-def _sigmoids(nodes: list[onnx.NodeProto]) -> int:
-    """How many Sigmoids stay of a model."""
+def _sigmoids(nodes: list[onnx.NodeProto], weight: float = 1) -> int:
+    """How many Sigmoids stay of a model whose weights are one number."""
     given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 4])]
-    weights = onnx.numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    weights = onnx.numpy_helper.from_array(np.full((4, 4), weight, np.float32), "w")
     graph = helper.make_graph(nodes, "g", given, [onnx.ValueInfoProto(name="y")], [weights])
     model = onnx.shape_inference.infer_shapes(
         helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
@@ -76,6 +76,8 @@ def test_a_swish_whose_small_values_are_seen_does_not(reader: str) -> None:
     assert _sigmoids([*SWISH, helper.make_node(reader, ["p"], ["y"])]) == 0
 
 
-def test_a_gate_of_other_values_does_not_stay() -> None:
+@pytest.mark.parametrize(("weight", "stays"), [(1, True), (100, True), (1e6, False)])
+def test_a_gate_of_large_values_does_not_stay(weight: float, stays: bool) -> None:
+    """Small values that are made large are seen also next to others in a sum."""
     gate = [helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Mul", ["w", "s"], ["p"])]
-    assert _sigmoids([*gate, helper.make_node("MatMul", ["p", "w"], ["y"])]) == 0
+    assert _sigmoids([*gate, helper.make_node("MatMul", ["p", "w"], ["y"])], weight) == stays
