@@ -21,6 +21,7 @@ from onnx_sparse.models.live_tables import (
     NO_ROW,
     OPSET,
     LiveTable,
+    ModelReads,
     constants_of,
     has_shared_keys,
     insert_nodes,
@@ -154,7 +155,7 @@ def _put(model: ModelProto, table: Table, source: Path, absent: int | str | None
             f"{source}: rows are {rows.dtype}[n, {rows.shape[1]}], and the table {printable(name)} is "
             f"{dtype}{list(tensor.dims)}"
         )
-    live = looked_up_table(model, [tensor])
+    live = looked_up_table(ModelReads(model), [tensor])
     before, after = rows[:0], rows[:0]
     try:
         if live.finds:

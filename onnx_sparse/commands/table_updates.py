@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
@@ -28,7 +29,14 @@ from onnx_sparse.files.ranges import FileRange, Part, StoredFile, bytes_of
 from onnx_sparse.models.data_parts import Growth, growing, location, parts_of, record_parts
 from onnx_sparse.models.external_data import data_file, is_used_by_another, write_model
 from onnx_sparse.models.graphs import all_tensors, array_of, graphs, names_of
-from onnx_sparse.models.live_tables import LiveTable, ask_newer_keys, integer_of, live_table, newer_positions
+from onnx_sparse.models.live_tables import (
+    LiveTable,
+    ModelReads,
+    ask_newer_keys,
+    integer_of,
+    live_table,
+    newer_positions,
+)
 from onnx_sparse.models.load_and_save import load_model, writer
 from onnx_sparse.models.opsets import default_opset
 from onnx_sparse.models.references import byte_size, data_of, is_reference, point_to
@@ -108,22 +116,31 @@ class OpenedModel:
             CommandError: There is no such table, or it cannot be updated.
         """
         table = table_named(self.model, self.path, name)
+        return table, self._live(table)
+
+    @cached_property
+    def _reads(self) -> ModelReads:
+        return ModelReads(self.model)
+
+    def _live(self, table: Table) -> LiveTable:
         more = [table.scale_bias] if table.bits else []
         if table.bits and table.scale_bias not in self._tensors:
-            raise CommandError(f"table {printable(name)} cannot be updated: its scales and biases are computed")
-        return table, live_table(self.model, [table.tensor, *(self._tensors[each] for each in more)])
+            raise CommandError(
+                f"table {printable(table.tensor.name)} cannot be updated: its scales and biases are computed"
+            )
+        return live_table(self._reads, [table.tensor, *(self._tensors[each] for each in more)])
 
     def tables(self) -> Iterator[LiveTable]:
         """The tables that can be updated."""
         for table in tables_of(self.model):
             with contextlib.suppress(CommandError):  # another one holds what its file does
-                yield self.live(table.tensor.name)[1]
+                yield self._live(table)
 
     def updated(self) -> list[LiveTable]:
         """The tables that were updated since they were written as a whole."""
         newer = newer_positions(self.model)
-        named = [table.tensor.name for table in tables_of(self.model)]
-        return [live for _, live in (self.live(name) for name in named if name in newer) if live.is_updated]
+        named = [table for table in tables_of(self.model) if table.tensor.name in newer]
+        return [live for live in map(self._live, named) if live.is_updated]
 
     def file_range(self, tensor: TensorProto, *, checked: bool = False) -> FileRange | None:
         """Where the data of a tensor are in a file next to the model; None if they are in the model.

@@ -107,22 +107,50 @@ class LiveTable:
         return [] if self.finds else [f"{self.name}{_ROWS}", f"{self.name}{_ADDED}"]
 
 
-def live_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
+class ModelReads:
+    """What the tables of a model have in common, read once: all of it is of the model as it is now.
+
+    Attributes:
+        model: The model.
+        constants: Its `constants_of`.
+        readers: By tensor, the nodes that read it, with their graphs, by their numbers in the order of the graphs.
+        boundary: The names of inputs and outputs of graphs.
+        flows: Where the positions of keys go.
+        flows_to: The numbers of the flows that end in a node, by its `id`.
+    """
+
+    def __init__(self, model: ModelProto) -> None:
+        self.model, self.constants = model, constants_of(model)
+        every_graph = list(graphs(model.graph))
+        self.readers: dict[str, dict[int, tuple[GraphProto, NodeProto]]] = {}
+        numbered = enumerate((graph, node) for graph in every_graph for node in graph.node)
+        for number, (graph, node) in numbered:
+            for name in node.input:
+                self.readers.setdefault(name, {})[number] = graph, node
+        self.boundary = {value.name for graph in every_graph for value in (*graph.input, *graph.output)}
+        self.flows = [flow for graph in every_graph for flow in _flows(graph, self.constants)]
+        self.flows_to: dict[int, list[int]] = {}
+        for number, flow in enumerate(self.flows):
+            for end, _, _ in flow.ends:
+                self.flows_to.setdefault(id(end), []).append(number)
+
+
+def live_table(reads: ModelReads, tensors: Sequence[TensorProto]) -> LiveTable:
     """How the rows of a table are found, with its updates.
 
     Args:
-        model: The model.
+        reads: What reads the tables of the model.
         tensors: The table, and its scales and biases if it is quantized.
 
     Raises:
         CommandError: The table cannot be updated; the message says why.
     """
-    table = LiveTable(list(tensors), [])
+    table, model, constants = LiveTable(list(tensors), []), reads.model, reads.constants
     if not any(imported.domain == DOMAIN for imported in model.opset_import):
         raise _refusal(table, "the model has no operators of onnx_sparse, which an update needs; replace the table")
     if default_opset(model) < OPSET:
         raise _refusal(table, f"the model's opset is {default_opset(model)}; convert it with --opset {OPSET} or more")
-    table, constants = looked_up_table(model, tensors), constants_of(model)
+    table = looked_up_table(reads, tensors)
     table.is_updated = any(name in constants for name in (*table.newer, *table.extent))
     if table.is_updated:
         for graph, nodes in _update_nodes(table):
@@ -145,28 +173,30 @@ def constants_of(model: ModelProto) -> dict[str, TensorProto]:
     return constants
 
 
-def looked_up_table(model: ModelProto, tensors: Sequence[TensorProto]) -> LiveTable:
+def looked_up_table(reads: ModelReads, tensors: Sequence[TensorProto]) -> LiveTable:
     """How the rows of a table are found, where only lookups read it.
 
     Raises:
         CommandError: Its rows cannot be moved; the message says why.
     """
-    table = LiveTable(list(tensors), list(_lookups(model, tensors[0].name)))
-    if any(f.domain == DOMAIN for f in model.functions):  # which may hold the keys
+    readers = {n: each for tensor in tensors for n, each in reads.readers.get(tensor.name, {}).items()}
+    table, others = LiveTable(list(tensors), []), []
+    for _, (graph, node) in sorted(readers.items(), key=lambda item: item[0]):
+        if node.input[0] == tensors[0].name and (places := _places(node)):
+            table.lookups.append(Lookup(graph, node, places))
+        else:
+            others.append(node)
+    if any(f.domain == DOMAIN for f in reads.model.functions):  # which may hold the keys
         raise _refusal(table, "the model holds the function bodies of operators; convert it without --portable")
-    every_graph, held = list(graphs(model.graph)), {tensor.name for tensor in tensors}
-    if any(value.name in held for graph in every_graph for value in (*graph.input, *graph.output)):
+    if any(tensor.name in reads.boundary for tensor in tensors):
         raise _refusal(table, "it is an input or an output of a graph")
     if not table.lookups:
         raise _refusal(table, "no lookup reads it")
-    readers = [node for graph in every_graph for node in graph.node if held.intersection(node.input)]
-    lookups = [lookup.node for lookup in table.lookups]
-    if others := [node for node in readers if not any(node is lookup for lookup in lookups)]:
+    if others:
         raise _refusal(table, f"{node_label(others[0])} reads all of it")
-    constants = constants_of(model)
-    flows = [flow for graph in every_graph for flow in _flows(graph, constants)]
-    if any(lookup is end for flow in flows for end, _, _ in flow.ends for lookup in lookups):
-        _add_keys(table, flows, constants)
+    numbers = {number for lookup in table.lookups for number in reads.flows_to.get(id(lookup.node), ())}
+    if numbers:
+        _add_keys(table, [reads.flows[number] for number in sorted(numbers)], reads.constants)
     return table
 
 
@@ -184,13 +214,6 @@ def _refusal(table: LiveTable, reason: str) -> CommandError:
 def node_label(node: NodeProto) -> str:
     """A node in messages."""
     return f"{printable(node.op_type)} node {printable(node.name or node.output[0])}"
-
-
-def _lookups(model: ModelProto, table: str) -> Iterator[Lookup]:
-    for graph in graphs(model.graph):
-        for node in graph.node:
-            if table in node.input[:1] and (places := _places(node)):
-                yield Lookup(graph, node, places)
 
 
 def _places(node: NodeProto) -> tuple[int, ...]:
@@ -222,9 +245,8 @@ def place_name(node: NodeProto, place: int) -> str:
     return "indices" if node.op_type == "Gather" else OPS[operator_name(node.op_type)].inputs[place].name
 
 
-def _add_keys(table: LiveTable, flows: Sequence[_Flow], constants: Mapping[str, TensorProto]) -> None:
+def _add_keys(table: LiveTable, found: Sequence[_Flow], constants: Mapping[str, TensorProto]) -> None:
     lookups = [lookup.node for lookup in table.lookups]
-    found = [flow for flow in flows if any(end is lookup for end, _, _ in flow.ends for lookup in lookups)]
     for flow in found:
         for end, shift, is_safe in flow.ends:
             if not any(end is lookup for lookup in lookups):
@@ -464,6 +486,7 @@ class _Flow:
 
 
 def _flows(graph: GraphProto, constants: Mapping[str, TensorProto]) -> Iterator[_Flow]:
+    outputs = {value.name for value in graph.output}
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in read_names([node]):
@@ -478,7 +501,7 @@ def _flows(graph: GraphProto, constants: Mapping[str, TensorProto]) -> Iterator[
         while todo:
             name, shift, is_safe = todo.pop()
             flow.passed.add(name)
-            if any(value.name == name for value in graph.output):
+            if name in outputs:
                 flow.others.append(f"{name} is an output of a graph")
             for reader in readers.get(name, ()):
                 step = _step(flow, reader, name, constants)

@@ -29,6 +29,7 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import sole_writer
+from onnx_sparse.keyed_tables import key_index
 from onnx_sparse.models import data_parts, external_data, live_tables
 from onnx_sparse.models.quantization import quantize_tables
 
@@ -560,3 +561,50 @@ def test_damaged_rows_are_not_written_with_a_new_checksum(updated, count, tmp_pa
     for writer, write in writers.items():
         if writer != "shard" or not updated:
             write()
+
+
+def model_of_tables(count):
+    """A model of keyed tables, each with a finder and a lookup of its own."""
+    keys = np.arange(4)
+    held = {"zero": np.array(0)}
+    nodes = []
+    for k in range(count):
+        held |= {f"t{k}": np.zeros((4, 2), "f"), f"k{k}": keys, f"i{k}": key_index(keys)}
+        nodes += [
+            helper.make_node("FindKeys", [f"k{k}", f"i{k}", "q"], [f"p{k}"], domain="onnx_sparse"),
+            helper.make_node("Max", [f"p{k}", "zero"], [f"m{k}"]),
+            helper.make_node("Gather", [f"t{k}", f"m{k}"], [f"y{k}"]),
+        ]
+    outputs = [helper.make_tensor_value_info(f"y{k}", 1, [None, 2]) for k in range(count)]
+    tensors = [numpy_helper.from_array(array, name) for name, array in held.items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("q", 7, [None])], outputs, tensors)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("onnx_sparse", 1)]
+    return helper.make_model(graph, ir_version=10, opset_imports=opsets)
+
+
+def test_the_graph_is_read_once_for_all_tables(tmp_path, monkeypatch):
+    calls = {"_step": 0, "constants_of": 0, "graphs": 0, "_places": 0}
+
+    def counting(name):
+        called = getattr(live_tables, name)
+
+        def counted(*given):
+            calls[name] += 1
+            return called(*given)
+
+        return counted
+
+    for name in calls:
+        monkeypatch.setattr(live_tables, name, counting(name))
+    seen = []
+    for count in (3, 12):
+        onnx.save(model_of_tables(count), tmp_path / "m.onnx")
+        calls.update(dict.fromkeys(calls, 0))
+        tables = list(table_updates.OpenedModel(tmp_path / "m.onnx").tables())
+        assert [table.keys for table in tables] == [[f"k{k}", f"i{k}"] for k in range(count)]
+        seen.append(dict(calls))
+    few, many = seen
+    assert few["constants_of"] == many["constants_of"] == 1
+    assert few["graphs"] == many["graphs"]
+    assert many["_step"] == 4 * few["_step"] > 0
+    assert many["_places"] == 4 * few["_places"] > 0
