@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from itertools import permutations
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations, islice, permutations
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, RaggedInput, Sampler, SparseInput
+from onnx_sparse.converters.verification.sample_inputs import (
+    BagsInput,
+    CompositeSpecs,
+    RaggedInput,
+    Sampler,
+    SparseInput,
+)
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.features import Feature, features_of
 
@@ -18,6 +24,9 @@ Array = np.ndarray[Any, Any]
 
 #: Deeper ragged tensors are not guessed.
 _MOST_DEPTH = 3
+
+#: More choices of the inputs that are the values of row splits, or of lengths, are not guessed.
+_MOST_SUBSETS = 64
 
 
 def recorded_specs(model: ModelProto) -> CompositeSpecs:
@@ -114,9 +123,11 @@ class RaggedInputs:
 
 
 def ragged_guesses(sampler: Sampler) -> Iterator[CompositeSpecs]:
-    """Which inputs may be the values and the row splits of ragged tensors, where nothing in the model says it.
+    """Which inputs may form ragged tensors, where nothing in the model says it.
 
-    Vectors of integers may be the splits of all other inputs, in each order of depth; or each those of one of them.
+    Of row splits that operators name, some of the other inputs are the values; the rest has an element for each row.
+    Vectors of integers may be the splits of all other inputs, in each order of depth; or each those of one of them; or
+    the lengths of rows of some of them.
     """
     roles, types = sampler.roles, {name: value.type.tensor_type for name, value in sampler.values.items()}
     open_ones = [
@@ -130,6 +141,12 @@ def ragged_guesses(sampler: Sampler) -> Iterator[CompositeSpecs]:
         if types[name].elem_type in (TensorProto.INT32, TensorProto.INT64) and len(types[name].shape.dim) == 1
     ]
     known = sampler.specs
+    stated = {name for ragged in known.ragged for name in (ragged.values, *ragged.splits)}
+    if named := [name for name in vectors if name in roles.splits and name not in stated]:
+        others = [name for name in open_ones if name not in roles.splits and name not in stated]
+        for values in islice(_subsets(others), _MOST_SUBSETS):
+            found = tuple(RaggedInput(name, (named[0],)) for name in values)
+            yield CompositeSpecs(known.sparse, (*known.ragged, *found), known.bags)
     for count in range(1, min(len(vectors), _MOST_DEPTH) + 1):
         for splits in permutations(vectors, count):
             values = [name for name in open_ones if name not in splits]
@@ -139,6 +156,24 @@ def ragged_guesses(sampler: Sampler) -> Iterator[CompositeSpecs]:
             if 1 < count == len(values):
                 each = tuple(RaggedInput(name, (one,)) for name, one in zip(values, splits, strict=True))
                 yield CompositeSpecs(known.sparse, each, known.bags)
+    yield from islice(_lengths(sampler, open_ones, vectors), _MOST_SUBSETS)
+
+
+def _lengths(sampler: Sampler, open_ones: list[str], vectors: list[str]) -> Iterator[CompositeSpecs]:
+    """Which vectors may be lengths of rows, the values of which sum to the elements of other inputs."""
+    known, roles = sampler.specs, sampler.roles
+    ids = {*roles.splits, *roles.bounds, *roles.indexed, *roles.keys, *roles.segments}
+    counts = _subsets([name for name in vectors if name not in ids])
+    for lengths in sorted(counts, key=len):
+        for entries in _subsets([name for name in open_ones if name not in {*lengths, *roles.splits}]):
+            bags = (BagsInput(tuple(entries), lengths=lengths[0]), *(BagsInput(lengths=name) for name in lengths[1:]))
+            yield CompositeSpecs(known.sparse, known.ragged, (*known.bags, *bags))
+
+
+def _subsets(names: Sequence[str]) -> Iterator[list[str]]:
+    """All choices of names but none, the largest first."""
+    for count in range(len(names), 0, -1):
+        yield from map(list, combinations(names, count))
 
 
 def _features(model: ModelProto) -> list[Feature]:

@@ -15,6 +15,7 @@ from onnx_sparse.converters.verification.batches import Attempt, Attempts, Refus
 from onnx_sparse.converters.verification.comparison import Verdict, compare, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, Isolated
 from onnx_sparse.converters.verification.layout import GUESSED, ROWS
+from onnx_sparse.converters.verification.ragged_inputs import ragged_guesses
 from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, quantizes, with_moved_weights
 from onnx_sparse.converters.verification.sample_inputs import (
     KINDS,
@@ -221,6 +222,35 @@ class TestSolving:
         sampler = Sampler(model_of(x=(FLOAT, None, None), ids=(INT64, None)))
         assert solve(sampler, 0, lambda batch: asked.append(batch) or message) is None
         assert len(asked) <= 80
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("kinds", [("sizes",), ("sizes", "sizes"), ("splits",), ("splits", "splits")], ids="+".join)
+def test_rows_that_other_inputs_delimit(kinds, dense):
+    """Sizes that sum to the number of values, or row splits that end with it, and a dense input of as many rows."""
+    inputs = {"q": (FLOAT, None, 4)} if dense else {}
+    for k, kind in enumerate(kinds):
+        inputs |= {f"x{k}": (FLOAT, None), f"{kind}_{k}": (INT64, None)}
+
+    def run(batch, feeds):
+        rows = {len(feeds["q"])} if dense else set()
+        for k, kind in enumerate(kinds):
+            given, values = feeds[f"{kind}_{k}"], feeds[f"x{k}"]
+            lengths = np.diff(given) if kind == "splits" else given
+            if (lengths < 0).any() or (kind == "splits" and given[:1] != [0]) or lengths.sum() != len(values):
+                raise Refused("The source", f"Incompatible shapes: [{lengths.sum()}] vs. [{len(values)}]")
+            rows.add(len(lengths))
+        if len(rows) > 1:
+            raise Refused("The source", f"Incompatible shapes: {' vs. '.join(f'[{size}]' for size in sorted(rows))}")
+        return [feeds["x0"]]
+
+    sampler = Sampler(model_of(**inputs))
+    assert sampler.roles.splits == {name for name in inputs if name.startswith("splits")}
+    guesses = (Attempts(Sampler(sampler.model, specs), run, seed=0) for specs in ragged_guesses(sampler))
+    tries = next((guess.some(len(KINDS)) for guess in guesses if guess.of_rows(None).is_compared), [])
+    compared = [attempt.batch.feeds for attempt in tries if attempt.is_compared]
+    assert len(compared) >= 3
+    assert max(len(feeds[f"{kinds[0]}_0"]) for feeds in compared) > 2
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="needs fork")
