@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.tensor_values import array_of
-
-if TYPE_CHECKING:
-    from onnx_sparse.converters.tensorflow.reading.scopes import Scope
 
 #: The operators that run one of several functions.
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
@@ -38,6 +35,13 @@ _OF_SCALAR = "_lower_using_switch_merge"
 _DECIDING = {"LogicalAnd": False, "LogicalOr": True}
 
 
+class Scoped(Protocol):
+    """What is read of a scope: where its tensors come from."""
+
+    def origin(self, tensor: str) -> Any:
+        """The scope and the node that make a tensor, or a value that stands for itself."""
+
+
 def functions(node: NodeDef) -> list[str]:
     """The functions of a node's branches, by the number that its condition has for each."""
     if node.op in ("If", "StatelessIf"):
@@ -45,7 +49,7 @@ def functions(node: NodeDef) -> list[str]:
     return [function.name for function in node.attr["branches"].list.func]
 
 
-def only_branch(scope: Scope, node: NodeDef) -> str | None:
+def only_branch(scope: Scoped, node: NodeDef) -> str | None:
     """The function of the only branch of a node that can run; None if that depends on inputs.
 
     Args:
@@ -64,7 +68,7 @@ def only_branch(scope: Scope, node: NodeDef) -> str | None:
     return names[place if 0 <= place < len(names) else -1]
 
 
-def _constant(scope: Scope, tensor: str, depth: int, of_scalars: bool) -> Array | None:
+def _constant(scope: Scoped, tensor: str, depth: int, of_scalars: bool) -> Array | None:
     """The value of a tensor, if it follows from constants by logic and comparisons."""
     try:
         origin: Any = scope.origin(tensor)
