@@ -79,6 +79,17 @@ def test_listed_modules_exist(modules: str) -> None:
     assert [*ROOT.glob(modules)]
 
 
+@pytest.mark.parametrize(
+    "module", ["tests/converters/test_lost_rows.py", "tests/converters/torch/test_torch_geometric.py"]
+)
+def test_what_needs_more_than_torch_runs_in_another_section(module: str) -> None:
+    assert section_of(module, "Skipped: could not import 'torch': No module named 'torch'") == "torch"
+    assert (
+        section_of(module, "Skipped: could not import 'torch_geometric.nn': No module named 'torch_geometric'")
+        == "tools"
+    )
+
+
 def test_a_section_of_ci_knows_its_modules() -> None:
     assert {"tests/census/test_census.py", "tests/converters/torch/test_trial.py"} < set(modules_of("torch"))
     sections = {where for _, _, where in LISTED if " " not in where}
