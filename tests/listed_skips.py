@@ -42,6 +42,7 @@ LISTED: tuple[tuple[str, str, str], ...] = (
             "end_to_end/test_torch_zoo",
             "faults/test_faults",
             "test_damaged_files",
+            "test_foreign_rows",
             "test_guarded_files",
             "test_planted_faults",
         )
