@@ -131,7 +131,8 @@ class HttpApp:
                         if refusal := self._refusal(len(body) + len(part)):
                             break
                         body += part
-                        limit.reschedule((limit.when() or 0) + len(part) / _BYTES_PER_SECOND)
+                        if not limit.expired():
+                            limit.reschedule((limit.when() or 0) + len(part) / _BYTES_PER_SECOND)
             except TimeoutError:
                 raise RequestError(f"the body came too slowly: {request.state.held} bytes", 408) from None
             finally:
@@ -182,7 +183,8 @@ class HttpApp:
         for request, reading in sorted(self._reading.items(), key=lambda entry: entry[1].last):
             if needed <= 0 or now - reading.last < _STALLED_SECONDS:
                 break
-            reading.limit.reschedule(now)
+            if not reading.limit.expired():  # for another request, a moment ago
+                reading.limit.reschedule(now)
             held, needed = held - request.state.held, needed - request.state.held
         return held
 
