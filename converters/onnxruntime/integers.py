@@ -307,7 +307,10 @@ def _number_reduced(graph: Graph, node: NodeProto) -> int | None:
 
 
 def _options(node: NodeProto) -> dict[str, Any]:
-    return {name: value for name, value in attributes(node).items() if name in ("keepdims", "noop_with_empty_axes")}
+    """What a node says of its axes; without a word, a list of none means all, as an emitter does not take it."""
+    unsaid = {"noop_with_empty_axes": 0} if len(node.input) > 1 and node.input[1] else {}
+    said = {name: value for name, value in attributes(node).items() if name in ("keepdims", "noop_with_empty_axes")}
+    return unsaid | said
 
 
 def _parts(emit: Emitter, data: Tensor, count: int) -> list[Tensor]:

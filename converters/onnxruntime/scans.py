@@ -12,6 +12,7 @@ from onnx_sparse.converters.onnxruntime.examples import of_nodes
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attributes, subgraphs
 
 _NODE = helper.make_node
@@ -95,18 +96,30 @@ class ScanAxes(_OfScan):
         """Move the axes."""
         emit, body = graph.emitter(node), subgraphs(node)[0]
         axes_in, axes_out = self._axes(node)
-        orders_in = [_order(graph, *which) for which in zip(node.input, axes_in, body.input, strict=True)]
-        orders_out = [_order(graph, *which) for which in zip(node.output, axes_out, body.output, strict=True)]
         moved = []
-        for name, order in zip(node.input, orders_in, strict=True):
-            tensor = graph.tensor(name)
-            shape = None if order is None or tensor.shape is None else tuple(tensor.shape[k] for k in order)
-            moved.append(tensor if order is None else emit.op("Transpose", tensor, perm=order, shape=shape))
+        for name, axis, element in zip(node.input, axes_in, body.input, strict=True):
+            data, rank = graph.tensor(name), _rank(graph, name, element)
+            if not axis:
+                moved.append(data)
+            elif rank is None:
+                moved.append(_moved(emit, data, axis))
+            else:
+                order = [axis % rank, *(k for k in range(rank) if k != axis % rank)]
+                shape = None if data.shape is None else tuple(data.shape[k] for k in order)
+                moved.append(emit.op("Transpose", data, perm=order, shape=shape))
         kept = {key: value for key, value in attributes(node).items() if not key.endswith("_axes")}
-        for k, (result, order) in enumerate(zip(self._written(graph, node, moved, kept), orders_out, strict=True)):
-            if node.output[k]:
-                back = None if order is None else [order.index(place) for place in range(len(order))]
-                graph.bypass(node, (result if back is None else emit.op("Transpose", result, perm=back)).name, k)
+        results = self._written(graph, node, moved, kept)
+        for k, (name, axis, element) in enumerate(zip(node.output, axes_out, body.output, strict=True)):
+            if not name:
+                continue
+            result, rank = results[k], _rank(graph, name, element)
+            if axis and rank is None:
+                result = _moved(emit, result, axis, back=True)
+            elif axis and rank is not None:
+                back = [*range(1, rank)]
+                back.insert(axis % rank, 0)
+                result = emit.op("Transpose", result, perm=back)
+            graph.bypass(node, result.name, k)
 
     def _axes(self, node: NodeProto) -> tuple[list[int], list[int]]:
         """The axis of each input and output; 0 for states."""
@@ -179,17 +192,24 @@ class ScanOfNoSteps(_OfScan):
                 graph.bypass(node, emit.op("Slice", result, zero, steps, emit.constant([axes[k]])).name, k)
 
 
-def _order(graph: Graph, name: str, axis: int, element: ValueInfoProto) -> list[int] | None:
-    """The axes of a sequence with that along which it is scanned first; None where it is.
+def _rank(graph: Graph, name: str, element: ValueInfoProto) -> int | None:
+    """The rank of a sequence, by itself or by its elements in the body; None where neither is known."""
+    rank, kind = graph.rank(name) if name else None, element.type.tensor_type
+    return len(kind.shape.dim) + 1 if rank is None and kind.HasField("shape") else rank
 
-    Raises:
-        Unsupported: The rank is not known, neither of the sequence nor of its elements in the body.
-    """
-    if not axis or not name:
-        return None
-    rank, kind = graph.rank(name), element.type.tensor_type
-    if rank is None and kind.HasField("shape"):
-        rank = len(kind.shape.dim) + 1
-    if rank is None:
-        raise Unsupported(f"the rank of {name} is not known")
-    return [axis % rank, *(k for k in range(rank) if k != axis % rank)]
+
+def _moved(emit: Emitter, data: Tensor, axis: int, *, back: bool = False) -> Tensor:
+    """A tensor of any rank with an axis moved to the front, or moved from there: transposed as a box of three axes."""
+    zero, one, end, sizes = emit.constant([0]), emit.constant([1]), emit.constant([_END]), emit.shape_of(data)
+    others = emit.op("Slice", sizes, one, end) if back else sizes
+    first = axis if axis >= 0 or not back else axis + 1
+    past = first if back else first + 1
+    before = others if first == 0 and axis < 0 else emit.op("Slice", others, zero, emit.constant([first]))
+    after = emit.op("Slice", others, end if past == 0 and axis < 0 else emit.constant([past]), end)
+    front = emit.op("Slice", sizes, zero, one) if back else emit.op("Gather", sizes, emit.constant([axis]))
+    parts = [emit.op("ReduceProd", part, keepdims=1) for part in (before, after)]
+    box = [front, *parts] if back else [parts[0], front, parts[1]]
+    shape = [before, front, after] if back else [front, before, after]
+    boxed = emit.op("Reshape", data, emit.op("Concat", *box, axis=0), allowzero=1, shape=(None, None, None))
+    turned = emit.op("Transpose", boxed, perm=[1, 0, 2])
+    return emit.op("Reshape", turned, emit.op("Concat", *shape, axis=0), allowzero=1)

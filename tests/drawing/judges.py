@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnxruntime
+from onnx.reference import ReferenceEvaluator
 from support.drawn_nodes import Array, Drawn
 from support.random_nodes import reference
 
@@ -71,6 +72,22 @@ def _place(drawn: Drawn) -> Array:
     return find(data, axis, keepdims=bool(drawn.attributes.get("keepdims", 1)))
 
 
+def _scanned(drawn: Drawn) -> list[Array]:
+    """A Scan of one state and one sequence, step by step: the evaluator has no other axes than the first, and no Scan
+    of no steps, of which the results have the sizes of a step's.
+    """
+    state, x = drawn.given().values()
+    (axis,), (out,) = (drawn.attributes.get(f"scan_{side}_axes", [0]) for side in ("input", "output"))
+    step = ReferenceEvaluator(drawn.attributes["body"], opsets={"": drawn.opset})
+    steps = [*np.moveaxis(x, axis, 0)]
+    # A step of zeros says what the sizes of no results are.
+    results = [step.run(None, {"state": state, "element": np.zeros(np.delete(x.shape, axis), x.dtype)})[1]] * (not steps)
+    for element in steps:
+        state, result = step.run(None, {"state": state, "element": element})
+        results.append(result)
+    return [state, np.moveaxis(np.stack(results)[: len(steps)], 0, out)]
+
+
 #: The judges of integers, and of operators with a NaN.
 _OWN: dict[str, Callable[[Drawn], Array]] = {
     "Div": _quotient,
@@ -87,6 +104,8 @@ def judge(drawn: Drawn) -> Sequence[Array]:
     """
     if drawn.op_type.startswith(_RANDOM):
         raise ValueError("it draws at random")
+    if drawn.op_type == "Scan" and not drawn.written:
+        return _scanned(drawn)
     own = _OWN.get(drawn.op_type)
     if own is not None and not drawn.written:
         return [own(drawn)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.tensor import Tensor
@@ -35,12 +36,17 @@ def count_below(
     reaches = "LessOrEqual" if or_equal else "Less"
     count = bounds.dim(-1)
     total = emit.constant(count) if count is not None else emit.scalar(emit.size(bounds, -1))
+    past_all = or_equal and not nan_first and x.dtype in _FLOATS
     if count is not None and count <= _FEW:
-        reached = emit.op(reaches, bounds, emit.op("Unsqueeze", x, emit.constant([-1])))
-        found = emit.op("ReduceSum", emit.int64(reached), emit.constant([-1]), keepdims=0)
+        column = emit.op("Unsqueeze", x, emit.constant([-1]))
+        if past_all and bounds.value is not None and not np.isnan(bounds.value).any():
+            reached, past_all = emit.op("Not", emit.op("Less", column, bounds)), False  # so is each by NaN
+        else:
+            reached = emit.op(reaches, bounds, column)
+        found = emit.op("ReduceSum", emit.cast(reached, _INT64 if past_all else dtype), emit.constant([-1]), keepdims=0)
     else:
         found = _searched(emit, bounds, x, total, reaches)
-    if or_equal and not nan_first and x.dtype in _FLOATS:
+    if past_all:
         found = emit.op("Where", emit.op("IsNaN", x), total, found)
     return emit.cast(found, dtype)
 

@@ -9,8 +9,6 @@ import pytest
 import onnx_sparse
 from onnx_sparse.converters.onnxruntime.guards import guard
 
-pytestmark = pytest.mark.pins("InferredSize")
-
 
 #: What is fed, and the sizes of a tensor [rows, 3, 4] after it.
 SHAPES = {
