@@ -30,12 +30,19 @@ class Trial:
         inputs: The tensors that it reads.
         saturates: Whether values beyond float16 saturate, against what was chosen.
         after: What is done with each result.
+        order: Which result stands at each place; None leaves them where they are.
     """
 
     param: dict[str, Any]
     inputs: tuple[Array, ...]
     saturates: bool | None = None
     after: Callable[[Array], Array] | None = None
+    order: tuple[int, ...] | None = None
+
+    def written(self, made: Sequence[Array]) -> list[Array]:
+        """What is written of the results of the operation."""
+        placed = [made[place] for place in self.order] if self.order else made
+        return [array if self.after is None else self.after(array) for array in placed]
 
     def with_param(self, **values: Any) -> Trial:
         """With other parameters."""
@@ -159,15 +166,14 @@ def _heads(trial: Trial) -> Variants:
         yield words, replace(changed, after=partial(by_head, back))
 
 
-@_of("Rope", "RopeQConcat", "NormRopeReshape")
-def _rotations(trial: Trial) -> Variants:
-    places = [i for i, a in enumerate(trial.inputs) if _is_float(a)]
-    pairs = [(i, j) for i, j in itertools.pairwise(places) if trial.inputs[i].shape == trial.inputs[j].shape]
-    if not pairs:
-        return
-    cos, sin = next(((i, j) for i, j in pairs if i >= 1 and trial.inputs[i].ndim == 2 and i != 0), pairs[-1])
+#: Where each operation that rotates has its cosines; its sines follow.
+_COSINES = {"Rope": 2, "RopeQConcat": 1, "NormRopeReshape": 3}
+
+
+def _rotations(kind: str, trial: Trial) -> Variants:
+    cos, sin = _COSINES[kind], _COSINES[kind] + 1
     head = trial.inputs[cos].shape[-1]
-    if "rotaryCoeff" in trial.param or len(trial.inputs) == 5:
+    if kind == "Rope":
         own = trial.param.get("rotaryCoeff", 4)
         names = {2: "halves of the head", head: "neighbors"}
         for coefficient in dict.fromkeys((2, 4, head)):
@@ -176,9 +182,14 @@ def _rotations(trial: Trial) -> Variants:
                 yield f"the rotation of {words}", trial.with_param(rotaryCoeff=coefficient)
     yield "the rotation with cos and sin exchanged", trial.swapped(cos, sin)
     yield "the rotation in the other direction", trial.with_input(sin, -trial.inputs[sin])
+    yield "the product with cos alone", trial.with_input(sin, np.zeros_like(trial.inputs[sin]))
     for by, words in ((1, "before"), (-1, "after")):
         moved = trial.with_input(cos, np.roll(trial.inputs[cos], by, 0))
         yield f"the rotation at the position {words}", moved.with_input(sin, np.roll(trial.inputs[sin], by, 0))
+
+
+for _kind in _COSINES:
+    _of(_kind)(partial(_rotations, _kind))
 
 
 @_of("Linear", "LinearParallel")
@@ -209,7 +220,7 @@ def _norms(trial: Trial) -> Variants:
             yield f"the norm with 1 + input {place}", trial.with_input(place, array + np.ones_like(array))
         yield f"the norm with zeros as input {place}", trial.with_input(place, np.zeros_like(array))
     groups = [key for key, value in trial.param.items() if isinstance(value, dict) and "epsilon" in value]
-    for epsilon, key in itertools.product((1e-5, 1e-6, 1e-8, 1e-12, 1e-3), groups):
+    for epsilon, key in itertools.product((1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-2, 1e-7), groups):
         if trial.param[key]["epsilon"] != epsilon:
             other = {**trial.param[key], "epsilon": epsilon}
             yield f"the norm with an epsilon of {epsilon:g}", trial.with_param(**{key: other})
@@ -245,9 +256,158 @@ def _elementwise(trial: Trial) -> Variants:
         for number, name in binary.items():
             if number != own:
                 yield name, trial.with_param(elewiseType=number)
+        first, second = trial.inputs
+        if _is_float(second) and second.ndim and second.shape != first.shape and second.size < first.size:
+            # What leaves a number as it is: 0 of sums, 1 of products.
+            wide = np.full(first.shape, binary[own] in ("MUL", "REALDIV"), second.dtype)
+            wide.reshape(-1)[: second.size] = second.reshape(-1)
+            yield f"{binary[own]} with the second operand at the first elements only", trial.with_input(1, wide)
     if own == 17 and len(trial.inputs) == 3:
         yield "the quantization without the offset", trial.with_input(2, np.zeros_like(trial.inputs[2]))
         yield "the quantization without the scale", trial.with_input(1, np.ones_like(trial.inputs[1]))
+
+
+@_of("Fill")
+def _filled(trial: Trial) -> Variants:
+    if len(trial.inputs) == 2:
+        mask = trial.inputs[1]
+        yield "the fill where the mask is 0", trial.with_input(1, (mask == 0).astype(mask.dtype))
+        yield "the fill of all elements", trial.with_input(1, np.ones_like(mask))
+    given = trial.param.get("value")
+    value = given[0] if isinstance(given, list) and given else given
+    if isinstance(value, int | float) and value:
+        yield "the fill with the value's sign turned", trial.with_param(value=[-value])
+        yield "the fill with 0", trial.with_param(value=[0.0])
+
+
+@_of("Where")
+def _branches(trial: Trial) -> Variants:
+    yield "the result with its branches exchanged", trial.swapped(1, 2)
+
+
+@_of("Split")
+def _parts(trial: Trial) -> Variants:
+    sizes = trial.param.get("splitSizes") or []
+    count = int(trial.param.get("splitNum", 2))
+    for order in itertools.permutations(range(count)):
+        if order != tuple(range(count)):
+            words = "the parts in the order " + ", ".join(map(str, order)) if count > 2 else "the parts exchanged"
+            yield words, replace(trial, order=order)
+    if len(sizes) == count and len(set(sizes)) > 1:
+        words = "the parts of the sizes in the other order"
+        yield words, replace(trial.with_param(splitSizes=[*reversed(sizes)]), order=tuple(reversed(range(count))))
+    axis, rank = int(trial.param.get("splitDim", 0)), trial.inputs[0].ndim
+    for other in range(rank):
+        if other != axis % rank:
+            yield f"the parts along axis {other}", trial.with_param(splitDim=other)
+
+
+@_of("Sort")
+def _sorted(trial: Trial) -> Variants:
+    if _is_float(trial.inputs[0]):
+        dtype = trial.inputs[0].dtype
+        turned = trial.with_input(0, -trial.inputs[0])
+        yield "the least in ascending order", replace(turned, after=lambda a: -a if a.dtype == dtype else a)
+    yield "the values' and positions' places exchanged", replace(trial, order=(1, 0))
+
+
+@_of("Slice")
+def _sliced(trial: Trial) -> Variants:
+    offsets = [int(offset) for offset in trial.param.get("offsets", ())]
+    for axis, offset in enumerate(offsets):
+        for by, words in ((1, "after"), (-1, "before"), (-offset, "at the beginning")):
+            moved = [*offsets[:axis], offset + by, *offsets[axis + 1 :]]
+            if by and moved[axis] >= 0:
+                yield f"the part {words} along axis {axis}", trial.with_param(offsets=moved)
+
+
+@_of("Cumsum")
+def _sums(trial: Trial) -> Variants:
+    exclusive = bool(trial.param.get("exclusive", False))
+    words = "with" if exclusive else "without"
+    yield f"the sums {words} the element itself", trial.with_param(exclusive=not exclusive)
+    axis, rank = int(trial.param["axes"][0]), trial.inputs[0].ndim
+    yield (
+        "the sums from the end",
+        replace(trial.with_input(0, np.flip(trial.inputs[0], axis)), after=lambda a: np.flip(a, axis)),
+    )
+    for other in range(rank):
+        if other != axis % rank:
+            yield f"the sums along axis {other}", trial.with_param(axes=[other])
+
+
+@_of("Onehot")
+def _marks(trial: Trial) -> Variants:
+    yield "the marks with their values exchanged", trial.swapped(1, 2)
+    for by, words in ((1, "after"), (-1, "before")):
+        moved = (trial.inputs[0].astype(np.int64) + by).astype(trial.inputs[0].dtype)
+        yield f"the marks one place {words}", trial.with_input(0, moved)
+
+
+#: Where each operation on sequences has their lengths.
+_LENGTHS = {"Pad": 2, "Unpad": 3, "DynamicNTK": 2}
+
+
+def _ends_of_sequences(kind: str, trial: Trial) -> Variants:
+    place = _LENGTHS[kind]
+    for by, words in ((-1, "one short"), (1, "one too long")):
+        yield f"the result of lengths that are {words}", trial.with_input(place, _moved(trial.inputs[place], by))
+    if trial.inputs[place].size > 1:
+        turned = np.roll(trial.inputs[place].reshape(-1), 1).reshape(trial.inputs[place].shape)
+        yield "the result of the lengths of other sequences", trial.with_input(place, turned)
+
+
+for _kind in _LENGTHS:
+    _of(_kind)(partial(_ends_of_sequences, _kind))
+
+
+@_of("Repeat")
+def _repeated(trial: Trial) -> Variants:
+    """Each element so many times in place of the whole: what torch calls repeat_interleave."""
+    multiples = [int(number) for number in trial.param.get("multiples", ())]
+    x = trial.inputs[0].reshape((1,) * (len(multiples) - trial.inputs[0].ndim) + trial.inputs[0].shape)
+    made = x
+    for axis, number in enumerate(multiples):
+        made = np.repeat(made, number, axis)
+    yield "each element repeated where it stands", replace(trial, after=lambda _: made)
+
+
+@_of("FaUpdate")
+def _weights(trial: Trial) -> Variants:
+    yield "the mean without weights", trial.with_input(0, np.zeros_like(trial.inputs[0]))
+    yield "the weights of the parts moved by one", trial.with_input(0, np.roll(trial.inputs[0], 1, 0))
+
+
+@_of("AsStrided")
+def _views(trial: Trial) -> Variants:
+    if any(trial.param.get("offset", ())):
+        yield "the view from the beginning", trial.with_param(offset=[0])
+    size, stride = trial.param["size"], trial.param["stride"]
+    if len(size) > 1 and len(set(stride)) > 1:
+        yield "the view with its strides in the other order", trial.with_param(stride=[*reversed(stride)])
+
+
+@_of("SetValue")
+def _written_places(trial: Trial) -> Variants:
+    starts, ends = trial.param["starts"], trial.param["ends"]
+    for axis, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        for by, words in ((1, "after"), (-1, "before"), (-start, "at the beginning")):
+            if by:
+                moved = [[*given[:axis], at + by, *given[axis + 1 :]] for given, at in ((starts, start), (ends, end))]
+                yield f"the values written {words} along axis {axis}", trial.with_param(starts=moved[0], ends=moved[1])
+
+
+@_of("SwigluQuant")
+def _halves(trial: Trial) -> Variants:
+    halves = np.split(trial.inputs[0], 2, -1)
+    yield "SwiGLU with its halves exchanged", trial.with_input(0, np.concatenate(halves[::-1], -1))
+
+
+@_of("BlockCopy")
+def _copies(trial: Trial) -> Variants:
+    for place in _integer_vectors(trial):
+        for by, words in ((1, "after"), (-1, "before")):
+            yield f"the blocks {words} those of input {place}", trial.with_input(place, _moved(trial.inputs[place], by))
 
 
 @_of("Softmax")

@@ -477,7 +477,7 @@ class _Layer:
                     runner = runner.with_overflow(saturates=trial.saturates)
                 with contextlib.suppress(Unsupported, ConversionError, DoesNotRunError, ValueError, IndexError):
                     made = runner.run(node, trial.param, record, list(trial.inputs))
-                    yield words, [trial.after(array) if trial.after else array for array in made]
+                    yield words, trial.written(made)
         elif ranks > 1:
             for peer in self._peer_layers:
                 there = next((other for other in peer.graph.nodes if other.path == node.path), None)
