@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from onnx import TensorProto
 
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
@@ -63,17 +65,13 @@ def integer_matmul(emit: AscendEmitter, left: Tensor, right: Tensor) -> Tensor:
         raise Unsupported(f"{left} and {right} {reason}")
     (terms,) = known
     a, b = (emit.cast(tensor, TensorProto.FLOAT) for tensor in (left, right))
-    total: Tensor | None = None
-    for start in range(0, terms, _EXACT_TERMS):
+    parts = []
+    for start in range(0, max(terms, 1), _EXACT_TERMS):
         end = min(start + _EXACT_TERMS, terms)
-        part = emit.matmul(
-            emit.slice(a, [start], [end], [left.rank - 1]), emit.slice(b, [start], [end], [right.rank - 2])
-        )
-        whole = emit.cast(part, TensorProto.INT32)
-        total = whole if total is None else emit.op("Add", total, whole)
-    if total is None:
-        raise Unsupported(f"{left} has no columns")
-    return total
+        sides = ((a, left.rank - 1), (b, right.rank - 2))
+        part = emit.matmul(*(emit.slice(side, [start], [end], [axis]) for side, axis in sides))
+        parts.append(emit.cast(part, TensorProto.INT32))
+    return reduce(partial(emit.op, "Add"), parts)
 
 
 def dequantization_scale(emit: AscendEmitter, scale: Tensor) -> Tensor:

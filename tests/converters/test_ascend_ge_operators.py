@@ -276,3 +276,25 @@ def test_products_of_half_floats_described_as_floats(tmp_path):
     inputs = [np.full((2, 4), 300, np.float16), np.full((4, 3), 300, np.float16)]
     (product,) = evaluate(tmp_path, run, "MatMulV2", inputs, result=(F32, (2, 3)))
     np.testing.assert_array_equal(product, np.full((2, 3), 360000, F32))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize("terms", [0, 1, 5, 1500])
+@pytest.mark.parametrize("kind", ["MatMulV2", "BatchMatMulV3"])
+def test_products_of_int8_are_int32(tmp_path, rows, terms, kind):
+    """All of them exactly, also the largest, with a bias and with either side turned."""
+    rng = np.random.default_rng(terms)
+    front = (2,) if kind.startswith("Batch") else ()
+    one, other = (
+        rng.choice([-128, -127, 3, 127], (*front, *size)).astype(np.int8) for size in ((rows, terms), (terms, 4))
+    )
+    one[..., :1, :] = -128
+    bias = np.array([1, -(2**31) + 2**26, 0, 2**26], I32)
+    name = "adj_x" if front else "transpose_x"
+    want = one.astype(I64) @ other.astype(I64) + bias
+    turned = [np.swapaxes(each, -1, -2).copy() for each in (one, other)]
+    for options, inputs in (({}, [one, other]), ({f"{name}1": True, f"{name}2": True}, turned)):
+        for result in ({}, {"result": (I32, want.shape)}):
+            (product,) = evaluate(tmp_path, run, kind, [*inputs, bias], **options, **result)
+            assert product.dtype == I32
+            np.testing.assert_array_equal(product, want)

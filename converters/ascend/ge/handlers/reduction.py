@@ -9,6 +9,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.ascend.compositions import layer_normalized, rms_normalized, softmax_over, swapped
 from onnx_sparse.converters.ascend.emitter import AscendEmitter
 from onnx_sparse.converters.ascend.ge.handlers.registry import Node, Results, handles
+from onnx_sparse.converters.ascend.quantization import integer_matmul
 from onnx_sparse.converters.ascend.shapes import place
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
@@ -189,15 +190,16 @@ def matmul(node: Node, emit: AscendEmitter) -> Tensor:
     """MatMulV2(x1, x2, bias | transpose_x1, transpose_x2), BatchMatMulV2(x1, x2, bias | adj_x1, adj_x2)."""
     x, y, *bias = node.take(2, 3)
     name = "adj_x" if node.op_type.startswith("Batch") else "transpose_x"
+    is_int8 = x.dtype == y.dtype == TensorProto.INT8  # whose products are int32
     factors = [
-        swapped(emit, emit.wide(tensor)) if node.flag(f"{name}{number}") else emit.wide(tensor)
-        for number, tensor in ((1, x), (2, y))
+        swapped(emit, tensor) if node.flag(f"{name}{number}") else tensor
+        for number, tensor in ((1, x if is_int8 else emit.wide(x)), (2, y if is_int8 else emit.wide(y)))
     ]
-    product = emit.matmul(*factors)
+    product = integer_matmul(emit, *factors) if is_int8 else emit.matmul(*factors)
     for addend in bias:
         product = emit.op("Add", product, emit.cast(addend, product.dtype))
     described = node.results[0].dtype if node.results else None
-    return emit.cast(product, described or x.dtype)
+    return emit.cast(product, described or (product.dtype if is_int8 else x.dtype))
 
 
 @handles(
