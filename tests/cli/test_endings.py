@@ -172,3 +172,31 @@ def test_too_little_memory_for_the_arguments(cli, monkeypatch):
 
     monkeypatch.setattr("onnx_sparse.cli._parser", no_memory)
     assert cli("ops").error == "not enough memory"
+
+
+#: The command with arguments; it ends with 99 where the package was imported.
+_ASKING = """
+import sys
+from onnx_sparse_command import main
+code = main()
+sys.exit(99 if "onnx_sparse" in sys.modules else code)
+"""
+
+
+@pytest.mark.parametrize("asked", ["--version", "-V", "-version", "version"])
+def test_the_version_comes_without_an_import_of_the_package(cli, asked):
+    done = subprocess.run([sys.executable, "-c", _ASKING, asked], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, cli(asked).out, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_version_that_cannot_be_written_is_an_error():
+    command = "import sys; from onnx_sparse_command import main; sys.exit(main())"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", command, "--version"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "onnx-sparse: error: cannot write to stdout: No space left on device\n",
+    )
