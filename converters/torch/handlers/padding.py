@@ -59,6 +59,15 @@ def _places(emit: TorchEmitter, x: Tensor, axis: int, before: Tensor | int, afte
     zero, last = emit.constant(0), emit.op("Sub", size, emit.constant(1))
     if mode == "replicate":
         return emit.op("Max", emit.op("Min", places, last), zero, shape=(None,))
+    # Where torch refuses a pad, as it turns more than once, there is no such place: Gather refuses it, too.
+    most = size if mode == "circular" else last
+    too_long = emit.op("Greater", emit.op("Max", before, after, shape=()), most, shape=())
+    return emit.op("Where", too_long, size, _turned(emit, places, size, before, after, mode), shape=(None,))
+
+
+def _turned(emit: TorchEmitter, places: Tensor, size: Tensor, before: Tensor, after: Tensor, mode: str) -> Tensor:
+    """Places beyond the ends, as they turn there or begin again."""
+    zero, last = emit.constant(0), emit.op("Sub", size, emit.constant(1))
     if mode == "circular":  # of what is left
         cropped = [emit.op("Min", number, zero) for number in (before, after)]
         left = emit.op("Max", emit.op("Add", size, emit.op("Add", *cropped)), emit.constant(1))

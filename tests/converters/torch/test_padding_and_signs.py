@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+
+import onnx_sparse  # noqa: E402
+from onnx_sparse.converters.torch import convert  # noqa: E402
 
 MANY = torch.export.Dim.DYNAMIC
 
@@ -51,6 +55,34 @@ def test_pads_that_crop_wrap_and_come_from_sizes(agree) -> None:
     calls["by a size"] = lambda _, x, y: pad(x, (y.shape[0] - 4, 1), "replicate")
     x = torch.arange(48.0).reshape(2, 4, 6)
     agree(calls, [(x, torch.ones(3)), (x.repeat(1, 2, 1), torch.ones(5))], dynamic=[{1: MANY}, {0: MANY}])
+
+
+@pytest.mark.parametrize("mode", ["reflect", "circular"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_pads_that_turn_more_than_once_are_refused(mode, is_first) -> None:
+    """As torch refuses them, also where a pad is a size of the batch: they are not elements from elsewhere."""
+
+    class Padded(torch.nn.Module):
+        def forward(self, x, y):
+            pads = (y.shape[0] - 4, 1) if is_first else (1, y.shape[0] - 4)
+            return torch.nn.functional.pad(x, pads, mode)
+
+    program = torch.export.export(Padded(), (torch.ones(2, 6), torch.ones(6)), dynamic_shapes=({1: MANY}, {0: MANY}))
+    session = onnx_sparse.InferenceSession(convert(program))
+    outcomes = set()
+    for size, pad in itertools.product((2, 3, 6), range(8)):
+        x, y = torch.arange(2.0 * size).reshape(2, size), torch.ones(pad + 4)
+        feeds = {given.name: each.numpy() for given, each in zip(session.get_inputs(), (x, y), strict=True)}
+        try:
+            want = Padded()(x, y).numpy()
+        except RuntimeError:
+            with pytest.raises(Exception, match="out of data bounds"):
+                session.run(None, feeds)
+            outcomes.add("refused")
+        else:
+            np.testing.assert_array_equal(session.run(None, feeds)[0], want)
+            outcomes.add("equal")
+    assert outcomes == {"refused", "equal"}
 
 
 def test_adaptive_pools_of_any_size(agree) -> None:
