@@ -205,6 +205,8 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
                     opset_version=opset_version,
                     verbose=False,
                 )
+        except ConversionError:  # of what the exporter lacks
+            raise
         except Exception as error:  # whatever torch and onnxscript raise
             cause = _first_cause(error)
             node = _failed_node(error, cause)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from onnx_sparse.converters.torch.lazy_imports import require
+from onnx_sparse.converters.torch.lazy_imports import of_exporter, require
 
 #: The functions that torch's exporter writes with an attribute, or with an operator that computes in float32 only.
 WITH_ATTRIBUTES = (
@@ -37,8 +37,8 @@ def numbers_of_doubles() -> Iterator[None]:
     """Let the exporter write a number that is given with doubles as a double."""
     import onnx_ir as ir
 
-    building = require("torch.onnx._internal.exporter._building")
-    write, double = building._process_python_constants, ir.TensorType(ir.DataType.DOUBLE)
+    building, write = of_exporter("_building", "_process_python_constants")
+    double = ir.TensorType(ir.DataType.DOUBLE)
 
     def written(signature: Any, named: Any, types: Any, *rest: Any) -> Any:
         types_of_tensors = [_type(given) for given in named.values() if isinstance(given, ir.Value)]

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from onnx_sparse.converters.torch.handlers import HANDLERS, Arguments, Node, TorchHandler
-from onnx_sparse.converters.torch.lazy_imports import require
+from onnx_sparse.converters.torch.lazy_imports import of_exporter, require
 
 #: What torch decomposes itself: these of torch's exporter ignore label_smoothing, need rows, channels or floats, or
 #: take a number for close to an infinite one, and 0 times an infinite weight for 0.
@@ -57,8 +57,7 @@ def translation_table(*, masked_fill: bool = False) -> dict[Any, Callable[..., A
 @contextmanager
 def without_wrong_translations(more: Sequence[str] = ()) -> Iterator[None]:
     """Let torch decompose what its exporter writes wrongly: without some arguments, or for floats alone; and `more`."""
-    registry = require("torch.onnx._internal.exporter._registration").ONNXRegistry
-    read = registry.from_torchlib
+    registry, read = of_exporter("_registration", "ONNXRegistry.from_torchlib")
 
     def from_torchlib(*args: Any, **named: Any) -> Any:
         read_registry = read(*args, **named)
