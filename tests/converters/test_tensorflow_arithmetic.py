@@ -233,3 +233,21 @@ class TestLoops:
         model = keras.Model(steps, cell(3)(steps))
         (record,) = verify(model, convert(model))
         assert record.ok, record.note
+
+
+@pytest.mark.parametrize("source", [tf.bool, tf.int32, tf.int64, *FLOATS], ids=by_name)
+@pytest.mark.parametrize("target", [tf.bool, tf.int32, tf.int64, *FLOATS], ids=by_name)
+def test_casts_that_would_cut_bits_off(agree, tmp_path, source, target):
+    """Truncate says something of floats that lose bits of their fraction, and nothing of others."""
+
+    @function(([None], source))
+    def cast(x):
+        return tf.raw_ops.Cast(x=x, DstT=target, Truncate=True)
+
+    widths = {tf.bfloat16: 7, tf.float16: 10, tf.float32: 23, tf.float64: 52}
+    if source in widths and target in widths and widths[target] < widths[source]:
+        tf.saved_model.save(tf.Module(), str(tmp_path), signatures=cast)
+        with pytest.raises(ConversionError, match="Truncate = True, which cuts bits off"):
+            convert(tmp_path)
+    else:
+        agree(cast, np.array([0, 1, 3, 100], source.as_numpy_dtype))

@@ -57,12 +57,17 @@ def invert(node: Node, emit: Emitter) -> Tensor:
     return emit.op("BitwiseNot", node["x"])
 
 
+#: The bits of the fractions of floats.
+_PRECISION: dict[int, int] = {TensorProto.BFLOAT16: 7, TensorProto.FLOAT16: 10, TensorProto.FLOAT: 23, TensorProto.DOUBLE: 52}
+
+
 @handles("Cast", to="Cast", dtypes=("all numbers", "bool"))
 def cast(node: Node, emit: Emitter) -> Tensor:
     """The numbers in another type; floats that the integer type lacks have no defined value."""
-    if node.attributes["Truncate"]:
-        raise Unsupported("its attribute Truncate = True is not converted")
     x, dtype = node["x"], node.dtypes[0]
+    is_narrower = x.dtype in FLOATS and dtype in FLOATS and _PRECISION[dtype] < _PRECISION[x.dtype]
+    if node.attributes["Truncate"] and is_narrower:  # between others, TensorFlow does not read it
+        raise Unsupported("its attribute Truncate = True, which cuts bits off instead of rounding, is not converted")
     if TensorProto.STRING in (x.dtype, dtype) and x.dtype != dtype:
         raise Unsupported("it casts strings")
     if x.dtype in FLOATS and dtype in UNSIGNED_INTEGERS and dtype != TensorProto.UINT64:
