@@ -72,6 +72,7 @@ class Connections:
             def connection_made(self, transport: Any) -> None:
                 self._headers = 0
                 self._unparsed = bytearray()
+                self._has_ended = False
                 connections.opened()
                 connections.wait(self)
                 super().connection_made(transport)
@@ -81,6 +82,16 @@ class Connections:
             def connection_lost(self, exc: Exception | None) -> None:
                 connections.closed(self)
                 super().connection_lost(exc)
+
+            def eof_received(self) -> bool:
+                """A client that sends nothing more gets the answers to what it has sent; then the connection ends."""
+                self._has_ended = True
+                return not self._is_done()
+
+            def _is_done(self) -> bool:
+                """Whether no answer is left: a body that is not whole never will be."""
+                is_last = self._has_ended and not self._unparsed and not self._waits()
+                return is_last and (_is_free(self) or self.cycle.more_body)
 
             def data_received(self, data: bytes) -> None:
                 self._unparsed += data
@@ -121,7 +132,9 @@ class Connections:
                 connections.sent(self)
                 self._parse()
                 self._resume_if_free()
-                if _is_free(self):
+                if self._is_done():
+                    self.transport.close()
+                elif _is_free(self):
                     connections.rest(self)
 
         return Protocol

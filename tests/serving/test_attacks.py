@@ -167,8 +167,9 @@ def answers_of(path: Path, values: list[float], seconds: float, monkeypatch: pyt
     return asyncio.run(serve())
 
 
-def numbered(number: float) -> bytes:
-    body = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [%r]}]}' % number
+def numbered(number: float, size: int = 1) -> bytes:
+    data = b",".join([b"%r" % number] * size)
+    body = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, %d], "data": [%b]}]}' % (size, data)
     head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
     return head + body
 
@@ -188,6 +189,34 @@ def test_pipelined_requests_are_answered_in_order(port: int) -> None:
             found.append(json.loads(answers.read(int(headers["content-length"])))["outputs"][0]["data"][0])
         sender.join()
     assert found == [k + 0.5 for k in range(count)]
+
+
+@pytest.mark.parametrize("size", [1, 200_000])
+@pytest.mark.parametrize("count", [1, 5])
+def test_clients_that_send_nothing_more_are_answered(port: int, count: int, size: int) -> None:
+    """A client may shut its side of the connection down after the request, as HTTP allows."""
+    for _ in range(20 if size == 1 else 2):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            client.sendall(b"".join(numbered(k + 0.5, size) for k in range(count)))
+            client.shutdown(socket.SHUT_WR)
+            answers = client.makefile("rb")
+            for k in range(count):
+                assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+                headers = http.client.parse_headers(answers)
+                data = json.loads(answers.read(int(headers["content-length"])))["outputs"][0]["data"]
+                assert (data[0], len(data)) == (k + 0.5, size)
+            assert answers.read() == b""
+
+
+def test_requests_that_end_early_end_their_connection(port: int) -> None:
+    whole = numbered(1.5, 100_000)
+    for end in (0, 10, len(whole) - 1):
+        for before in (b"", numbered(2.5)):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as client:  # less than a body has
+                client.sendall(before + whole[:end])
+                client.shutdown(socket.SHUT_WR)
+                got = client.makefile("rb").read()
+                assert got.count(b"200 OK") == bool(before), (end, got[:200])
 
 
 def send_in(client: socket.socket, content: bytes, sizes: list[int]) -> None:
