@@ -58,7 +58,9 @@ def invert(node: Node, emit: Emitter) -> Tensor:
 
 
 #: The bits of the fractions of floats.
-_PRECISION: dict[int, int] = {TensorProto.BFLOAT16: 7, TensorProto.FLOAT16: 10, TensorProto.FLOAT: 23, TensorProto.DOUBLE: 52}
+_PRECISION = dict[int, int](
+    {TensorProto.BFLOAT16: 7, TensorProto.FLOAT16: 10, TensorProto.FLOAT: 23, TensorProto.DOUBLE: 52}
+)
 
 
 @handles("Cast", to="Cast", dtypes=("all numbers", "bool"))
