@@ -1,4 +1,4 @@
-"""hypot, erfcx, signs and tests of numbers, and heaviside and logcumsumexp, of which torch's exporter loses NaN."""
+"""Functions of statistics, signs and tests of numbers, and some of which torch's exporter loses NaN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_sparse.converters.torch.handlers.joining import promoted
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
 from onnx_sparse.converters.torch.handlers.sums import moved_back, up_to_each
 from onnx_sparse.converters.writing.lowering.angles import signed
-from onnx_sparse.converters.writing.lowering.special_functions import polynomial
+from onnx_sparse.converters.writing.lowering.special_functions import digamma, inverse_error, inverse_normal, polynomial
 from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
@@ -108,6 +108,34 @@ def scaled_complementary_error(node: Node, emit: TorchEmitter) -> Tensor:
     twice = emit.op("Mul", emit.op("Exp", emit.op("Mul", x, x)), emit.like(2, x))
     made = emit.op("Where", emit.op("Less", x, emit.like(0, x)), emit.op("Sub", twice, made), made)
     return emit.cast(made, given.dtype)
+
+
+@handles("aten.digamma.default", to="Log, Sin")
+def derivative_of_log_gamma(node: Node, emit: TorchEmitter) -> Tensor:
+    """The derivative of the logarithm of the gamma function; infinite at 0, against its sign."""
+    x = emit.floats(node.tensor("self"))
+    endless = emit.op("Neg", emit.op("Reciprocal", x))
+    return emit.op("Where", emit.op("Equal", x, emit.like(0, x)), endless, digamma(emit, x))
+
+
+@handles("aten.erfinv.default", to="Log", notes="To single precision.")
+def inverse_of_error(node: Node, emit: TorchEmitter) -> Tensor:
+    """The number of which erf is an element.
+
+    Raises:
+        Unsupported: Elements are double.
+    """
+    return inverse_error(emit, emit.floats(node.tensor("self")))
+
+
+@handles("aten.special_ndtri.default", to="Log", notes="To single precision.")
+def inverse_of_normal(node: Node, emit: TorchEmitter) -> Tensor:
+    """The number below which a standard normal one is with a chance.
+
+    Raises:
+        Unsupported: Elements are double.
+    """
+    return inverse_normal(emit, emit.floats(node.tensor("self")))
 
 
 @handles("aten.hypot.default", to="Sqrt")

@@ -19,6 +19,13 @@ NUMBERS = [0.0, -0.0, 1.0, -1.5, torch.nan, torch.inf, -torch.inf, 1e30, -1e30]
 OF_NUMBERS = {
     "angle": lambda _, x, y: torch.angle(x),
     "of a sum": lambda _, x, y: torch.atan2(y * 0, (x[:, None] * torch.tensor([0.0, 0.0])).sum(1)),
+    "digamma": lambda _, x, y: torch.digamma(x.clamp(min=-50)),
+    "digamma of integers": lambda _, x, y: torch.digamma(x.nan_to_num(1).clamp(1, 9).long()),
+    "digamma of doubles": lambda _, x, y: torch.digamma(x.clamp(min=-50).double()),
+    "erfinv": lambda _, x, y: torch.erfinv(x / 12),
+    "erfinv of halves": lambda _, x, y: torch.erfinv((x / 13).half()),
+    "erfinv of integers": lambda _, x, y: torch.erfinv(x.nan_to_num(1).clamp(-2, 2).long()),
+    "ndtri": lambda _, x, y: torch.special.ndtri(x / 24 + 0.5),
     "copysign": lambda _, x, y: torch.where(y.isnan(), y, torch.copysign(x, y)),
     "erfcx": lambda _, x, y: torch.special.erfcx(x),
     "fmax": lambda _, x, y: torch.fmax(x, y),
