@@ -30,7 +30,7 @@ MOST_REQUESTS = 64  # of one run
 
 def opened(path: str, threads: int) -> Any:
     """A session; the folder of a model that is split has actors for its tables, which all replicas ask."""
-    if Path(path).is_dir():
+    if Path(path).suffix != ".onnx":  # an update may have replaced the folder, and somebody deleted it
         from onnx_sparse.ray import ShardedModel
 
         return ShardedModel(path, name=Path(path).name, detached=True, threads=threads)

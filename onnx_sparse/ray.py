@@ -2,6 +2,9 @@
 
 Ray places an actor for each shard, and starts a lost one again. Ids, rows and sums go to the actors over connections of
 their own, without Ray's store.
+
+Ray starts an actor again with its first arguments, whatever has happened since. So the tables are no argument: each
+request names its version and folder, and what an update has switched to is kept where everything that starts finds it.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import contextlib
 import functools
 import hashlib
 import hmac
+import json
 import os
 import re
 import secrets
@@ -21,45 +25,79 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
 from ray.exceptions import GetTimeoutError, RayError
+from ray.experimental import internal_kv
 
 from onnx_sparse.errors import CommandError, one_line
 from onnx_sparse.files.new_file import new_file
-from onnx_sparse.files.ranges import BLOCK
+from onnx_sparse.files.ranges import BLOCK, Part, damage
 from onnx_sparse.scoring.places import errors_of, place_of
 from onnx_sparse.scoring.ray_start import start
 from onnx_sparse.scoring.remote_engine import gist
 from onnx_sparse.settings import Backend, FilePath
-from onnx_sparse.sharding.manifest import MANIFEST, Manifest, read_manifest
+from onnx_sparse.sharding.manifest import MANIFEST, Manifest, read_manifest, require_files
 from onnx_sparse.sharding.messages import receive, send
-from onnx_sparse.sharding.session import Request, Shard, SplitModel
+from onnx_sparse.sharding.session import Request, Shard, Shards, SplitModel
 
 _NAMESPACE = "onnx_sparse"
-#: The versions of a model that an actor has open: that before an update, and that after it.
-_VERSIONS = 2
 #: How many of the last answers tell how long one takes, and how many there must be.
 _KNOWN, _FEW = 1000, 50
 #: How long an actor is waited for that has other replicas, and until the next try, in seconds.
 _OTHERS, _PAUSE = 0.05, 0.01
 _INT32 = np.iinfo(np.int32).max
+#: How many of the folders are remembered that updates have replaced.
+_REPLACED = 1000
+
+
+@dataclass(frozen=True)
+class _Current:
+    """What the actors of a model were last updated to, in the store that Ray keeps for the whole cluster.
+
+    Attributes:
+        folder: The folder.
+        version: Its version.
+        replaced: The folders that updates have replaced. Who starts with one of these starts with the current one.
+    """
+
+    folder: str
+    version: str
+    replaced: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(secret: str) -> _Current | None:
+        """That of the actors with a secret."""
+        content = internal_kv._internal_kv_get(secret, namespace=_NAMESPACE)
+        return None if content is None else _Current(**json.loads(content))
+
+    def put(self, secret: str, *, replace: bool) -> bool:
+        """Make it that of the actors with a secret; returns whether there was one."""
+        content = json.dumps(asdict(self))
+        return bool(internal_kv._internal_kv_put(secret, content, replace, namespace=_NAMESPACE))
+
+    def after(self, folder: str, version: str) -> _Current:
+        """It after an update."""
+        replaced = {**dict.fromkeys(self.replaced), self.folder: None}
+        return _Current(folder, version, tuple([f for f in replaced if f != folder][-_REPLACED:]))
 
 
 class _ShardActor:
     """An actor: answers from the rows of a shard, of each version that is asked for."""
 
-    def __init__(
-        self, number: int, folder: str, version: str, *, cache: str, threads: int, backend: Backend, secret: str
-    ) -> None:
+    def __init__(self, number: int, *, cache: str, threads: int, backend: Backend, secret: str) -> None:
         self._number, self._threads, self._backend, self._secret = number, threads, backend, secret
-        self._cache = cache
-        self._open: dict[str, Shard] = {}
+        self._cache, self._part = cache, f"shard-{number}"
+        self._open: dict[str, Shard] = {}  # the version that was asked for last, and another
+        self._last = ""
         self._lock = threading.Lock()
-        self.load(folder, version)
+        with contextlib.suppress(Exception):  # which would be final; a call that asks for the version gets it
+            if (current := _Current.of(secret)) is not None:
+                self._shard(current.folder, current.version)
         self._listener = socket.create_server(("", 0), backlog=128)
         self._address = (ray.util.get_node_ip_address(), self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -72,26 +110,42 @@ class _ShardActor:
         """The number of its process."""
         return os.getpid()
 
-    def load(self, folder: str, version: str) -> bool:
+    def load(self, folder: str, version: str, *, whole: bool = False) -> None:
         """Open the shard of a version, beside the last one.
 
+        Args:
+            folder: The folder.
+            version: Its version.
+            whole: Whether its files are read to their ends and compared with their checksums, also those of a version
+                that is open.
+
         Raises:
-            CommandError: The folder has another version, or none.
+            CommandError: The folder has another version, or none, or files that are missing or damaged.
         """
-        return bool(self._shard(folder, version))
+        if whole:
+            local = self._found(folder, version, whole=True)
+            require_files(local, read_manifest(local), self._part, whole=True)
+        self._shard(folder, version)
+
+    def forget(self, version: str) -> None:
+        """Close a version to which an update has failed."""
+        with self._lock:
+            self._open.pop(version, None)
+
+    def _found(self, folder: str, version: str, *, whole: bool = False) -> Path:
+        local = fetched(folder, self._cache, self._part, whole=whole)
+        if (found := read_manifest(local).version) != version:
+            raise CommandError(f"{folder} has version {found[:8]}, not {version[:8]}")
+        return local
 
     def _shard(self, folder: str, version: str) -> Shard:
         if (there := self._open.get(version)) is not None:
             return there
         with self._lock:
             if version not in self._open:
-                local = fetched(folder, self._cache, f"shard-{self._number}")
-                found = read_manifest(local).version
-                if found != version:
-                    raise CommandError(f"{folder} has version {found[:8]}, not {version[:8]}")
-                self._open[version] = Shard(local, self._number, self._threads, self._backend)
-                for old in list(self._open)[:-_VERSIONS]:
-                    del self._open[old]
+                shard = Shard(self._found(folder, version), self._number, self._threads, self._backend)
+                self._last = self._last or version
+                self._open = {v: s for v, s in self._open.items() if v == self._last} | {version: shard}
             return self._open[version]
 
     def _accept(self) -> None:
@@ -117,7 +171,7 @@ class _ShardActor:
     def _answer(self, said: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
         if said["shard"] != self._number:  # an address that another actor has had
             raise CommandError(f"this is shard {self._number}, not {said['shard']}")
-        shard = self._shard(said["folder"], said["version"])
+        shard, self._last = self._shard(said["folder"], said["version"]), said["version"]
         wide = {n: a.astype(np.int64) if a.dtype == np.int32 else a for n, a in arrays.items()}
         return shard.answer(wide, said["outputs"])
 
@@ -177,15 +231,16 @@ class ShardedModel(SplitModel):
         with onnx_sparse.ray.ShardedModel("split") as model:
             scores = model.run(None, feeds)
 
-    A lost actor is started again, and its calls are made again. A shard that does not answer in time is an error that
-    names it. It can be called by several threads, and be pickled for other processes of the cluster, which then use the
-    same actors. Ray is started, or joined as RAY_ADDRESS says, unless it runs already.
+    A lost actor is started again with the current tables, and its calls are made again. A shard that does not answer in
+    time is an error that names it. It can be called by several threads, and be pickled for other processes of the
+    cluster, which then use the same actors. Ray is started, or joined as RAY_ADDRESS says, unless it runs already.
 
     Args:
         folder: The folder, under the same path on each machine; or its URI in a store that pyarrow knows, such as
             `s3://bucket/split`.
         replicas: The actors of each shard. Calls are divided among them.
-        name: What the actors are named by; who gives the same name uses the same actors.
+        name: What the actors are named by; who gives the same name uses the same actors. If an update has replaced
+            `folder`, the model starts with the folder that is current.
         detached: Whether the actors go on when this process ends; they need a name.
         timeout: The seconds in which shards must answer.
         ask_again_after: With several replicas: asks another one, too, where a shard takes longer than this percentage
@@ -219,7 +274,7 @@ class ShardedModel(SplitModel):
             raise ValueError("detached actors need a name")
         if replicas < 1:
             raise ValueError(f"replicas = {replicas} is not positive")
-        path, name = _named(folder), name or secrets.token_hex(8)
+        named, name = name is not None, name or secrets.token_hex(8)
         self._cache = os.fspath(cache or Path(tempfile.gettempdir()) / "onnx-sparse-shards")
         self._options: dict[str, Any] = {
             "replicas": replicas,
@@ -232,59 +287,82 @@ class ShardedModel(SplitModel):
             "cache": self._cache,
             "backend": backend,
         }
-        self._detached = detached
         self._timeout, self._again = timeout, ask_again_after
         self._turn = 0
         self._seconds: deque[float] = deque(maxlen=_KNOWN)
         self._updating = threading.Lock()
-        local = fetched(path, self._cache, "")
-        manifest = read_manifest(local)
-        self._join(manifest, path)
-        super().__init__(local, functools.partial(self._asked, path, manifest), threads, backend)
+        path = _named(folder)
+        if not named:  # else it may have been replaced
+            read_manifest(fetched(path, self._cache, ""))
+        if not ray.is_initialized():
+            start()
+        kept: dict[str, Any] = {
+            "namespace": _NAMESPACE,
+            "lifetime": "detached" if detached else None,
+            "get_if_exists": True,
+        }
+        again = {"max_restarts": -1, "max_task_retries": -1}
+        value = ray.remote(_Value).options(name=f"{name}/secret", num_cpus=0, **again, **kept)
+        self._held = value.remote(secrets.token_hex(16))
+        self._links: list[list[_Link]] = []
+        try:
+            self._secret = ray.get(self._held.value.remote(), timeout=timeout)
+        except RayError as error:  # also that it has not started in time
+            raise CommandError(f"Ray does not start the actors of {path}: {ray_reason(error)}") from error
+        current = _Current.of(self._secret)
+        try:
+            if current is not None and path in current.replaced:
+                path = current.folder
+            super().__init__(*self._opened(path))
+            _Current(path, self.manifest.version).put(self._secret, replace=False)
+            self._join(path, again | kept)
+        except BaseException:
+            if current is None:  # the actors are new, and nobody else's
+                self.close()
+            raise
         self._current: SplitModel = self
         self._source = path
 
-    def _join(self, manifest: Manifest, folder: str) -> None:
-        """Start the actors, or find those of the name."""
-        if not ray.is_initialized():
-            start()
-        options, name = self._options, self._options["name"]
+    def _opened(self, folder: str) -> tuple[Path, Shards, int, Backend]:
+        """With what a `SplitModel` of a folder is made that asks the actors."""
+        local = fetched(folder, self._cache, "")
+        ask = functools.partial(self._asked, folder, read_manifest(local))
+        return local, ask, self._options["threads"], self._options["backend"]
+
+    def _join(self, folder: str, kept: dict[str, Any]) -> None:
+        """Start the actors, or find those of the name; each opens the shard of the version."""
+        options, manifest = self._options, self.manifest
         made = ray.remote(_ShardActor)
         sizes = {f"shard-{n}": 0 for n in range(manifest.shards)}
         for file in manifest.files:
             if (part := file.name.partition("/")[0]) in sizes:
                 sizes[part] += file.bytes
-        self._links: list[list[_Link]] = []
-        kept = {"namespace": _NAMESPACE, "lifetime": "detached" if self._detached else None, "get_if_exists": True}
-        value = ray.remote(_Value).options(name=f"{name}/secret", num_cpus=0, max_restarts=-1, **kept)
-        self._held = value.remote(secrets.token_hex(16))
-        secret = ray.get(self._held.value.remote(), timeout=self._timeout)
         for number in range(manifest.shards):
             actors = [
                 made.options(
-                    name=f"{name}/{number}/{replica}",
+                    name=f"{options['name']}/{number}/{replica}",
                     num_cpus=options["cpus"],
                     memory=sizes[f"shard-{number}"],
-                    max_restarts=-1,
-                    max_task_retries=-1,
                     max_concurrency=2,
                     scheduling_strategy=options["placement"],
                     **kept,
                 ).remote(
                     number,
-                    folder,
-                    manifest.version,
                     cache=self._cache,
                     threads=max(1, int(options["cpus"])),
                     backend=options["backend"],
-                    secret=secret,
+                    secret=self._secret,
                 )
                 for replica in range(options["replicas"])
             ]
-            self._links.append([_Link(actor, {"secret": secret, "shard": number}) for actor in actors])
-        for number, links in enumerate(self._links):
-            for link in links:
-                self._ray(number, manifest, folder, link.actor.address.remote())
+            self._links.append([_Link(actor, {"secret": self._secret, "shard": number}) for actor in actors])
+        asked = [
+            (number, link.actor.load.remote(folder, manifest.version))
+            for number, links in enumerate(self._links)
+            for link in links
+        ]
+        for number, load in asked:
+            self._ray(number, manifest, folder, load)
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As ONNX Runtime's; one call is of one version of the tables.
@@ -293,8 +371,27 @@ class ShardedModel(SplitModel):
             KernelError: The inputs violate an operator's semantics.
             CommandError: A shard does not answer; the message names it.
         """
-        current = self._current
-        return SplitModel.run(current, output_names, input_feed, run_options)
+        while True:
+            current = self._current
+            try:
+                return SplitModel.run(current, output_names, input_feed, run_options)
+            except CommandError:
+                if self._current is current and not self._followed(current):
+                    raise
+
+    def _followed(self, failed: SplitModel) -> bool:
+        """Go over to what another process has updated the actors to, if it is other than what a call has failed with.
+
+        The folder of a version that was replaced may be gone, and an actor that was started since cannot open it.
+        """
+        with self._updating, contextlib.suppress(RayError, CommandError, OSError):
+            if self._current is not failed:
+                return True
+            current = _Current.of(self._secret)
+            if current is not None and (current.version, current.folder) != (failed.manifest.version, self._source):
+                self._current, self._source = SplitModel(*self._opened(current.folder)), current.folder
+                return True
+        return False
 
     async def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> Any:
         """As `run`, for `await`: the shards are waited for in another thread."""
@@ -303,8 +400,9 @@ class ShardedModel(SplitModel):
     def update(self, folder: FilePath) -> None:
         """Go over to other tables: another folder of the same model, split into as many shards.
 
-        The shards open it one after the other, beside the tables that they have. From then on calls are of the new
-        version; calls that have begun are of the old one.
+        The shards read it one after the other, compare its files with their checksums, and open it beside the tables
+        that they have. From then on calls are of the new version; calls that have begun are of the old one. Actors that
+        are lost start again with the new version, and so does who joins them by a name or a pickle of the old folder.
 
         Raises:
             CommandError: There is no such folder, it has another number of shards or other inputs, or a shard cannot
@@ -312,17 +410,25 @@ class ShardedModel(SplitModel):
         """
         path = _named(folder)
         with self._updating:
-            local = fetched(path, self._cache, "")
-            manifest = read_manifest(local)
+            made = SplitModel(*self._opened(path))
+            manifest = made.manifest
+            require_files(made.folder, manifest, "", whole=True)
             if manifest.shards != self.manifest.shards:
                 raise CommandError(f"{path} has {manifest.shards} shards; {self.folder} has {self.manifest.shards}")
-            ask = functools.partial(self._asked, path, manifest)
-            made = SplitModel(local, ask, self._options["threads"], self._options["backend"])
             if (made.get_inputs(), made.get_outputs()) != (self.get_inputs(), self.get_outputs()):
                 raise CommandError(f"{path} has other inputs or outputs than {self.folder}")
-            for number, links in enumerate(self._links):
-                for link in links:
-                    self._ray(number, manifest, path, link.actor.load.remote(path, manifest.version))
+            try:
+                for number, links in enumerate(self._links):
+                    for link in links:
+                        load = link.actor.load.remote(path, manifest.version, whole=True)
+                        self._ray(number, manifest, path, load)
+            except BaseException:
+                if manifest.version != self.version:
+                    for link in (link for links in self._links for link in links):
+                        link.actor.forget.remote(manifest.version)
+                raise
+            current = _Current.of(self._secret) or _Current(self._source, self.version)
+            current.after(path, manifest.version).put(self._secret, replace=True)
             self._current, self._source = made, path
 
     @property
@@ -335,6 +441,8 @@ class ShardedModel(SplitModel):
         for actor in [*(link.actor for links in self._links for link in links), self._held]:
             with contextlib.suppress(RayError, ValueError):
                 ray.kill(actor)
+        with contextlib.suppress(RayError, OSError):
+            internal_kv._internal_kv_del(self._secret, namespace=_NAMESPACE)
 
     def __enter__(self) -> ShardedModel:
         return self
@@ -376,13 +484,14 @@ def _named(folder: FilePath) -> str:
     return text if "://" in text else str(Path(text).absolute())
 
 
-def fetched(folder: str, cache: str, part: str) -> Path:
+def fetched(folder: str, cache: str, part: str, *, whole: bool = False) -> Path:
     """A folder on this machine with a part of a model: what is in a store is fetched once, and compared with its SHA-1.
 
     Args:
         folder: The folder, or its URI.
         cache: Where fetched files are kept, by their version.
         part: The folder in it that is needed; empty for the files in the folder itself.
+        whole: Whether files that were fetched before are compared, too, and fetched again if they are damaged.
 
     Raises:
         CommandError: The store does not answer, or a file is damaged.
@@ -399,7 +508,8 @@ def fetched(folder: str, cache: str, part: str) -> Path:
     (local / part).mkdir(parents=True, exist_ok=True)
     for file in manifest.files:
         target = local / file.name
-        if file.name.rpartition("/")[0] != part or (target.exists() and target.stat().st_size == file.bytes):
+        there = target.exists() and target.stat().st_size == file.bytes
+        if file.name.rpartition("/")[0] != part or (there and not (whole and damage(target, Part(file.sha1)))):
             continue
         source, sha1 = place / file.name, hashlib.sha1(usedforsecurity=False)
         with new_file(target, clean=False) as made, errors_of(source), source.open_stream() as stream:

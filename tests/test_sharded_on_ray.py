@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -90,18 +91,19 @@ class Load:
     """Threads that call a model until they are told to end; each answer is checked."""
 
     def __init__(self, model: ShardedModel, check: Callable[[int, Any], object]) -> None:
-        self.calls, self.wrong = 0, list[object]()
+        self.calls, self.wrong, self.longest = 0, list[object](), 0.0
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._call, args=(model, check, seed)) for seed in range(3)]
 
     def _call(self, model: ShardedModel, check: Callable[[int, Any], object], seed: int) -> None:
         rng, made = np.random.default_rng(seed), batches()
         while not self._stop.is_set():
-            number = int(rng.integers(len(made)))
+            number, begun = int(rng.integers(len(made))), time.monotonic()
             try:
                 fault = check(number, model.run(None, made[number])[0])
             except Exception as error:  # any is a lost call
                 fault = error
+            self.longest = max(self.longest, time.monotonic() - begun)
             self.calls += 1
             if fault is not None:
                 self.wrong.append(fault)
@@ -160,7 +162,7 @@ def test_an_update_under_load_mixes_no_versions(folder: Path) -> None:
             for number in range(6):
                 model.update(folder / f"split{2 - number % 2}")
                 load.wait_for(20)
-            ray.kill(model._links[0][0].actor, no_restart=False)  # which begins again with the first version
+            ray.kill(model._links[0][0].actor, no_restart=False)
             load.wait_for(20)
             model.update(folder / "split2")
         assert not load.wrong
@@ -169,6 +171,134 @@ def test_an_update_under_load_mixes_no_versions(folder: Path) -> None:
         with pytest.raises(CommandError, match=r"it has no manifest\.json"):
             model.update(folder / "split3")
         assert model.version == read_manifest(folder / "split2").version
+
+
+class Versions:
+    """Folders of the two versions in turn, each of a name of its own; the one before the last is deleted."""
+
+    def __init__(self, folder: Path, place: Path) -> None:
+        self._folder, self._place, self.number = folder, place, 0
+        self.answers = [answers(folder, version) for version in (1, 2)]
+
+    def next(self) -> Path:
+        """A new folder, of the other version."""
+        self.number += 1
+        made = self._place / str(self.number)
+        shutil.copytree(self._folder / f"split{2 - self.number % 2}", made)
+        return made
+
+    def forget(self) -> None:
+        """Delete the folder before the last one; another model takes its place every other time."""
+        old = self._place / str(self.number - 1)
+        shutil.rmtree(old, ignore_errors=True)
+        if self.number % 2:
+            shutil.copytree(self._folder / f"split{2 - self.number % 2}", old)
+
+    def check(self, number: int, got: Any) -> object:
+        """Whether an answer is of one version; for `Load`."""
+        return None if any(np.array_equal(got, known[number]) for known in self.answers) else "of neither version"
+
+    def require(self, model: ShardedModel) -> None:
+        """The model answers of the last version."""
+        known = self.answers[(self.number + 1) % 2]
+        assert all(np.array_equal(model.run(None, f)[0], y) for f, y in zip(batches(), known, strict=True))
+
+
+@pytest.fixture
+def versions(folder: Path, tmp_path: Path) -> Versions:
+    return Versions(folder, tmp_path)
+
+
+@pytest.mark.timeout(1200)
+def test_actors_that_are_killed_around_updates(
+    versions: Versions,
+    one_of: Callable[[int], int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kills before an update, while and after each shard opens it, and after it, when the old folder is gone."""
+    kill: Callable[[int], None] = lambda number: None  # noqa: E731 - replaced for each update
+    ask = ShardedModel._ray
+
+    def asked(self: ShardedModel, number: int, *rest: Any) -> Any:
+        kill(2 * number)
+        answered = ask(self, number, *rest)
+        kill(2 * number + 1)
+        return answered
+
+    waits: dict[str, list[float]] = {"before": [], "during": [], "after": []}
+    with ShardedModel(versions.next(), cpus=0, threads=1, timeout=PATIENCE) as model:
+        monkeypatch.setattr(ShardedModel, "_ray", asked)
+        for turn in range(20 // one_of(5)):
+            for moment, waited in waits.items():
+                victim = process_of(model._links[turn % SHARDS][0].actor)
+                with Load(model, versions.check) as load:
+                    load.wait_for(5)
+                    if moment == "before":
+                        os.kill(victim, signal.SIGKILL)
+
+                    def kill(step: int, at: int = turn % (2 * SHARDS), process: int = victim) -> None:
+                        if step == at:
+                            os.kill(process, signal.SIGKILL)
+
+                    kill = kill if moment == "during" else lambda step: None
+                    model.update(versions.next())
+                    versions.forget()
+                    if moment == "after":
+                        os.kill(victim, signal.SIGKILL)
+                    load.wait_for(10)
+                    versions.require(model)
+                assert not load.wrong, (turn, moment)
+                waited.append(load.longest)
+    for moment, waited in waits.items():
+        in_time = f"{sum(seconds <= 15 for seconds in waited)} of {len(waited)}"
+        sys.stdout.write(f"kills {moment} an update: {in_time} answered within 15 s, longest {max(waited):.1f} s\n")
+    assert max(map(max, waits.values())) < PATIENCE
+
+
+def test_an_update_that_fails_leaves_all_shards_on_one_version(versions: Versions) -> None:
+    """Whichever file of whichever part is damaged; also that of a version that is open."""
+    with ShardedModel(versions.next(), cpus=0, threads=1, timeout=PATIENCE) as model:
+        current, version = versions.number, model.version
+        for file in read_manifest(versions._folder / "split2").files:
+            for number in (current, current + 1):  # a copy of the open version, and the other
+                damaged = versions._place / "damaged"
+                shutil.copytree(versions._folder / f"split{2 - number % 2}", damaged)
+                content = bytearray((damaged / file.name).read_bytes())
+                content[len(content) // 2] ^= 1
+                (damaged / file.name).write_bytes(content)
+                with pytest.raises(CommandError, match="it is damaged, or of another version"):
+                    model.update(damaged)
+                shutil.rmtree(damaged)
+                versions.require(model)
+                assert model.version == version
+        actor = model._links[2][0].actor
+        os.kill(process_of(actor), signal.SIGKILL)
+        versions.require(model)
+        model.update(versions.next())
+        versions.require(model)
+
+
+def test_who_starts_with_a_replaced_folder_starts_with_the_current_one(versions: Versions) -> None:
+    """Pickles, and models of the same name: such as replicas of Ray Serve, which repeat their first arguments."""
+    options: dict[str, Any] = {"cpus": 0, "threads": 1, "timeout": PATIENCE, "name": "joined"}
+    first = versions.next()
+    with ShardedModel(first, **options) as model:
+        other, content = ShardedModel(first, **options), pickle.dumps(model)
+        for _ in range(2):
+            model.update(versions.next())
+            versions.forget()
+        for links in model._links:
+            os.kill(process_of(links[0].actor), signal.SIGKILL)
+        versions.require(other)  # opened before: its version is gone, and no actor has it open
+        assert other.version == model.version
+        versions.require(pickle.loads(content))
+        versions.require(ShardedModel(first, **options))
+        other.update(versions.next())
+        ray.kill(model._held, no_restart=False)  # what keeps the token starts again, too
+        versions.require(ShardedModel(first, **options))
+        versions.require(other)
+    with ShardedModel(versions.next(), **options) as model:  # the name is free again
+        versions.require(model)
 
 
 def test_other_processes_ask_the_same_actors(folder: Path) -> None:

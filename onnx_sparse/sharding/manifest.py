@@ -13,6 +13,7 @@ import numpy as np
 
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.guarded_files import read_file
+from onnx_sparse.files.ranges import Part, damage
 
 MANIFEST = "manifest.json"
 #: The model as it was, without the data of its tensors.
@@ -172,14 +173,15 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def require_files(folder: Path, manifest: Manifest, part: str) -> None:
+def require_files(folder: Path, manifest: Manifest, part: str, *, whole: bool = False) -> None:
     """Compare the files of a part with the manifest, so that parts of two versions are never used together.
 
     Args:
         folder: The folder.
         manifest: Its manifest.
-        part: The folder in it; empty for the files in the folder itself. Of large files only the size is compared; the
-            model beside them names their checksum.
+        part: The folder in it; empty for the files in the folder itself.
+        whole: Whether large files are read, too. Else only their size is compared; the model beside them names their
+            checksum.
 
     Raises:
         CommandError: A file is missing, or another one.
@@ -190,9 +192,8 @@ def require_files(folder: Path, manifest: Manifest, part: str) -> None:
             continue
         if not path.is_file():
             raise CommandError(f"{path}: no such file")
-        content = b"" if file.bytes > _COMPARED else read_file(path)
-        sha1 = hashlib.sha1(content, usedforsecurity=False).hexdigest()
-        if path.stat().st_size != file.bytes or (content and sha1 != file.sha1):
+        compared = whole or file.bytes <= _COMPARED
+        if path.stat().st_size != file.bytes or (compared and damage(path, Part(file.sha1))):
             raise CommandError(f"{path} is not the file that {MANIFEST} names: it is damaged, or of another version")
 
 
