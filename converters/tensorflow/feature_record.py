@@ -25,6 +25,7 @@ def record_features(model: ModelProto, specs: CompositeSpecs) -> None:
     roles = find_roles(model)
     inputs = [value.name for value in model.graph.input]
     parts: dict[str, tuple[str, dict[str, str], tuple[int | None, ...] | None]] = {}
+    said = {each.indices: each.name for each in specs.sparse} | {each.values: each.name for each in specs.ragged}
     for sparse in specs.sparse:
         named = {"indices": sparse.indices, "values": sparse.values, "dense_shape": sparse.dense_shape}
         parts[sparse.indices] = "sparse", named, sparse.shape
@@ -40,13 +41,18 @@ def record_features(model: ModelProto, specs: CompositeSpecs) -> None:
         if len(values) == 1 and len({*named.values()}) == 3 and set(named.values()) <= set(inputs) - held:
             parts[indices] = "sparse", named, None
             held |= {*named.values()}
-    fresh = Names(name for name in inputs if name not in held)
+    names = Names(inputs)
     features = []
     for name in inputs:
         if name in parts:
             kind, named, shape = parts[name]
             size = roles.bounds.get(named["values"])
-            features.append(Feature(fresh.fresh(_common_name(named)), kind, named, size, shape))
+            called = said.get(name) or _common_name(named)
+            if called in inputs and called not in named.values():  # that name would mean two things
+                called = named["values"]
+            if called not in named.values():
+                called = names.fresh(called)
+            features.append(Feature(called, kind, named, size, shape))
         elif name in roles.examples:
             features.append(Feature(name, "example", {"serialized": name}))
         elif name not in held:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.tensorflow.importing.input_shapes import with_shapes, without_shapes
 from onnx_sparse.converters.tensorflow.lazy_imports import require
+from onnx_sparse.converters.tensorflow.reading.argument_names import Argument, Path, result_names, with_names
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
 from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
 from onnx_sparse.converters.tensorflow.source import CapturedVariables, Source, as_array
@@ -47,11 +48,16 @@ class FunctionSource(Source):
         self._first: CapturedVariables | None = None
         # Captured tensors (variables, tables, constants made outside the function) come last and are not inputs.
         own = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
-        self._all_inputs = _ports(distinct(input_names or _input_names(concrete, own)), own)
+        given = _ports(distinct(input_names or _input_names(concrete, own)), own)
+        specs = _composite_specs(concrete.structured_input_signature, [port.name for port in given])
+        arguments = [] if input_names else _arguments(concrete.structured_input_signature, given, own)
+        self._all_inputs, specs = with_names(given, specs, arguments)
         names = list(output_names or _output_names(concrete.structured_outputs))
         if len(names) != len(concrete.outputs):
             names = [f"output_{k}" for k in range(len(concrete.outputs))]
-        self._all_outputs = _ports(distinct(names, (p.name for p in self._all_inputs)), concrete.outputs)
+        free = distinct(names, (port.name for port in self._all_inputs))
+        results = _ports(names, concrete.outputs)
+        self._all_outputs = tuple(port.renamed(name) for port, name in zip(results, free, strict=True))
         chosen, shapes = without_shapes(inputs)
         model = model_of(
             concrete,
@@ -59,7 +65,6 @@ class FunctionSource(Source):
             select(self._all_inputs, chosen, "input", subset=False),
             select(self._all_outputs, outputs, "output", subset=True),
         )
-        specs = _composite_specs(concrete.structured_input_signature, [port.name for port in self._all_inputs])
         if specs == CompositeSpecs():
             specs = composite_specs(model.graph, None, self._all_inputs)
         self.model = replace(with_shapes(model, shapes), specs=specs)
@@ -119,6 +124,39 @@ def _input_names(concrete: Any, tensors: Sequence[Any]) -> list[str]:
     return [spec.name or name for spec, name in zip(specs, graph_names, strict=True)]
 
 
+def _arguments(signature: Any, ports: Sequence[Port], tensors: Sequence[Any]) -> list[Argument]:
+    """The arguments in a signature, whose flattened parts are these inputs; none if it has other tensors."""
+    tf = require("tensorflow")
+    kinds = {tf.TensorSpec: "dense", tf.SparseTensorSpec: "sparse", tf.RaggedTensorSpec: "ragged"}
+    found: list[Argument] = []
+    position = 0
+    for path, spec in _leaves(signature):
+        count = sum(isinstance(leaf, tf.TensorSpec) for leaf in tf.nest.flatten(spec, expand_composites=True))
+        parts = tuple(port.name for port in ports[position : position + count])
+        if not count:  # an argument that is no tensor
+            continue
+        if type(spec) not in kinds or len(parts) < count:
+            return []
+        kind = kinds[type(spec)] if count > 1 else "dense"
+        user = tensors[position].op.get_attr("_user_specified_name").decode("utf-8", "replace")
+        found.append(Argument.of(user, path, parts, kind, getattr(spec, "name", None)))
+        position += count
+    return found if position == len(ports) else []
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """What a structure holds, in TensorFlow's order, with the keys and positions that lead to each."""
+    if isinstance(value, Mapping):
+        items: Iterable[tuple[Any, Any]] = sorted(value.items())
+    elif isinstance(value, (tuple, list)):
+        items = zip(getattr(value, "_fields", range(len(value))), value, strict=True)
+    else:
+        yield path, value
+        return
+    for key, item in items:
+        yield from _leaves(item, (*path, key))
+
+
 def _composite_specs(signature: Any, ports: Sequence[str]) -> CompositeSpecs:
     """The sparse and ragged tensors in a signature, whose flattened parts are inputs of these names."""
     tf = require("tensorflow")
@@ -138,22 +176,16 @@ def _composite_specs(signature: Any, ports: Sequence[str]) -> CompositeSpecs:
     return CompositeSpecs(tuple(sparse), tuple(ragged))
 
 
-def _output_names(structure: Any, prefix: str = "") -> list[str]:
+def _output_names(structure: Any) -> list[str]:
     """The names of the flattened outputs: dictionary keys, or positions as a SavedModel counts them."""
     tf = require("tensorflow")
     if structure is None:
         return []
-    if isinstance(structure, Mapping):
-        items = [(str(key), structure[key]) for key in sorted(structure)]
-    elif isinstance(structure, (tuple, list)):
-        keys = getattr(structure, "_fields", None) or [
-            f"{'' if prefix else 'output_'}{k}" for k in range(len(structure))
-        ]
-        items = list(zip(keys, structure, strict=True))
-    else:
-        name = prefix or "output_0"
-        if isinstance(structure, (tf.SparseTensor, tf.SparseTensorSpec)):
-            return [f"{name}_{part}" for part in ("indices", "values", "dense_shape")]
-        count = len(tf.nest.flatten(structure, expand_composites=True))
-        return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]
-    return [name for key, value in items for name in _output_names(value, f"{prefix}_{key}" if prefix else key)]
+    return result_names(
+        (
+            path,
+            isinstance(value, (tf.SparseTensor, tf.SparseTensorSpec)),
+            len(tf.nest.flatten(value, expand_composites=True)),
+        )
+        for path, value in _leaves(structure)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -111,6 +112,13 @@ class _TensorFlow(Road[Options, "Source"]):
         from onnx_sparse.converters.tensorflow.conversion import draft_of, with_ranks
 
         tell("converting")
+        for port in loaded.outputs:
+            if port.renamed_from:
+                warnings.warn(
+                    f"output {port.renamed_from!r} is called {port.name!r}: another input or output of the model has "
+                    "its name",
+                    stacklevel=2,
+                )
         draft = draft_of(with_ranks(loaded.model).fresh())
         tell("rewriting")
         return draft

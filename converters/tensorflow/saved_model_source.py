@@ -52,7 +52,9 @@ class SavedModelSource(Source):
         tf = require("tensorflow")
         if self._function is None:
             self._function = self._loaded(tf)
-        given = {port.name: tf.constant(feeds[port.name], getattr(tf.dtypes, port.dtype)) for port in self.inputs}
+        given = {
+            port.source_name: tf.constant(feeds[port.name], getattr(tf.dtypes, port.dtype)) for port in self.inputs
+        }
         results = tf.nest.flatten(self._called(self._function.signature, given), expand_composites=True)
         by_name = dict(zip(self._results, results, strict=True))
         return [as_array(by_name[port.name].numpy()) for port in self.outputs]

@@ -32,20 +32,23 @@ Shape = tuple[int | None, ...] | None
 
 @dataclass(frozen=True)
 class SparseInput:
-    """The inputs that are the parts of a sparse tensor, and its static shape."""
+    """The inputs that are the parts of a sparse tensor, its static shape, and its name, unless theirs say it."""
 
     indices: str
     values: str
     dense_shape: str
     shape: Shape = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class RaggedInput:
-    """The inputs that are the parts of a ragged tensor: its innermost values, and its row splits from the outermost."""
+    """The inputs that are the parts of a ragged tensor: its innermost values, and its row splits from the outermost;
+    and its name, unless theirs say it."""
 
     values: str
     splits: tuple[str, ...]
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError
+from onnx_sparse.converters.tensorflow.reading.argument_names import result_names
 from onnx_sparse.converters.tensorflow.reading.ports import refuse_unknown
 from onnx_sparse.converters.tensorflow.reading.scopes import CALLS
-from onnx_sparse.converters.tensorflow.reading.specs import shapes_of_arguments
+from onnx_sparse.converters.tensorflow.reading.specs import kind_of_spec, shapes_of_arguments, specs_in
 
 #: The objects of a model that are no part of it, but of how it is saved.
 _SKIPPED = ("signatures", "_initializer", "_create_resource", "_initialize", "_destroy_resource")
@@ -153,10 +154,12 @@ def _held(meta_graph: Any) -> Iterator[tuple[int, str]]:
 
 
 def _output_names(signature: Any, count: int) -> list[str]:
-    """The keys of a dict of tensors, which TensorFlow sorts; else `output_0`, `output_1`, ..."""
-    fields = signature.dict_value.fields if signature.WhichOneof("value") == "dict_value" else {}
-    is_flat = all(fields[key].WhichOneof("value") == "tensor_spec_value" for key in fields)
-    return sorted(fields) if is_flat and len(fields) == count else [f"output_{k}" for k in range(count)]
+    """The names of the results, of which there are so many, in a function's signature; see `result_names`."""
+    kinds = [(path, kind_of_spec(spec)) for path, spec in specs_in(signature)]
+    known = [(path, kind[0] == "sparse", kind[1]) for path, kind in kinds if kind is not None]
+    names = result_names(known)
+    is_whole = len(names) == count == len({*names})
+    return names if is_whole else [f"output_{k}" for k in range(count)]
 
 
 def _unused(name: str, graph: Any) -> str:

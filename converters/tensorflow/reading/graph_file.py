@@ -148,7 +148,7 @@ def read_graph(
         name=name,
         graph=graph,
         inputs=tuple(given),
-        outputs=tuple(replace(port, name=free) for port, free in zip(results, names, strict=True)),
+        outputs=tuple(port.renamed(free) for port, free in zip(results, names, strict=True)),
         variables=Variables(graph, checkpoint),
         lookup_tables=checked_tables(graph, lookup_tables),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensor import Shape
@@ -24,12 +24,23 @@ class Port:
         tensor: The tensor in its graph, `"dense/BiasAdd:0"`.
         dtype: TensorFlow's name of its element type, `"int64"`.
         shape: Its shape; None for an unknown rank or dimension.
+        renamed_from: What the source calls it, if that is another name.
     """
 
     name: str
     tensor: str
     dtype: str
     shape: Shape | None
+    renamed_from: str = ""
+
+    @property
+    def source_name(self) -> str:
+        """What the source calls it."""
+        return self.renamed_from or self.name
+
+    def renamed(self, name: str) -> Port:
+        """It by another name in the ONNX model."""
+        return self if name == self.name else replace(self, name=name, renamed_from=self.source_name)
 
 
 def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, subset: bool) -> tuple[Port, ...]:
@@ -47,8 +58,9 @@ def select(ports: tuple[Port, ...], names: Sequence[str] | None, kind: str, *, s
     if names is None:
         return ports
     by_name = {port.name: port for port in ports}
-    # Tools for TensorFlow name inputs and outputs by their tensors.
-    by_tensor = {f"{port.name}:0": port.name for port in ports} | {port.tensor: port.name for port in ports}
+    # Tools for TensorFlow name inputs and outputs by their tensors, and users as the source does.
+    by_tensor = {f"{port.source_name}:0": port.name for port in ports} | {port.tensor: port.name for port in ports}
+    by_tensor |= {port.source_name: port.name for port in ports}
     names = [name if name in by_name else by_tensor.get(name, name) for name in names]
     refuse_unknown([name for name in names if name not in by_name], by_name, kind)
     refuse_repeated(names, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,14 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 
 from onnx_sparse.converters.errors import ConversionError, first_line
+from onnx_sparse.converters.tensorflow.reading.argument_names import with_names
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint
 from onnx_sparse.converters.tensorflow.reading.element_types import type_name
 from onnx_sparse.converters.tensorflow.reading.messages import AssetFileDef, SavedModel
 from onnx_sparse.converters.tensorflow.reading.model import Model, graph_of
 from onnx_sparse.converters.tensorflow.reading.ports import Port, distinct, select
 from onnx_sparse.converters.tensorflow.reading.scopes import Scope
-from onnx_sparse.converters.tensorflow.reading.specs import composite_specs
+from onnx_sparse.converters.tensorflow.reading.specs import arguments_of, composite_specs
 from onnx_sparse.converters.tensorflow.reading.tensor_values import shape_of
 from onnx_sparse.converters.tensorflow.reading.variables import Variables
 from onnx_sparse.converters.verification.sample_inputs import CompositeSpecs, SparseInput
@@ -80,17 +80,18 @@ def read_saved_model(
     """
     name, chosen = _signature(meta_graph, signature, path)
     graph = graph_of(meta_graph.graph_def)
-    ports, sparse = _inputs(chosen.inputs)
+    given, sparse = _inputs(chosen.inputs)
+    objects = meta_graph.object_graph_def if meta_graph.HasField("object_graph_def") else None
+    specs = CompositeSpecs(tuple(sparse)) if sparse else composite_specs(graph, objects, given)
+    ports, specs = with_names(given, specs, [] if sparse else arguments_of(graph, objects, given))
     # ONNX requires all names to differ, even where an input is also an output.
     results = [port for key in sorted(chosen.outputs) for port in _ports(key, chosen.outputs[key])]
     names = distinct((port.name for port in results), (port.name for port in ports))
-    renamed = tuple(replace(port, name=free) for free, port in zip(names, results, strict=True))
-    objects = meta_graph.object_graph_def if meta_graph.HasField("object_graph_def") else None
-    specs = CompositeSpecs(tuple(sparse)) if sparse else composite_specs(graph, objects, ports)
+    renamed = tuple(port.renamed(free) for free, port in zip(names, results, strict=True))
     return Model(
         name=path.name,
         graph=graph,
-        inputs=select(tuple(ports), inputs, "input", subset=False),
+        inputs=select(ports, inputs, "input", subset=False),
         outputs=select(renamed, outputs, "output", subset=True),
         specs=specs,
         signature=name,
