@@ -1,0 +1,1 @@
+"""A census of refusals: what the project says no to, how often, and whether that no is right."""
