@@ -26,6 +26,7 @@ class TimedSession:
         self._lock = threading.Lock()
         self._running: list[tuple[ort.RunOptions, float]] = []
         self._of_thread = threading.local()
+        self._is_over = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
@@ -48,6 +49,7 @@ class TimedSession:
         running = ort.RunOptions(), time.monotonic() + ((count and own.seconds) or self.seconds or float("inf"))
         with self._lock:
             self._running.append(running)
+            running[0].terminate = self._is_over
         try:
             return list(self._session.run(names, dict(feeds), running[0]))
         except Exception as error:
@@ -64,6 +66,13 @@ class TimedSession:
             for options, end in self._running:
                 if end < time.monotonic():
                     options.terminate = True
+
+    def end_runs(self) -> None:
+        """End all runs, and those that are begun later: nobody waits for their answers."""
+        with self._lock:
+            self._is_over = True
+            for options, _ in self._running:
+                options.terminate = True
 
 
 def is_ended(error: Exception) -> bool:

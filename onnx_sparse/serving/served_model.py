@@ -193,6 +193,9 @@ class ServedModel:
                 while not (await asyncio.wait({running}, timeout=often))[0]:
                     loaded.timed.end_late_runs()
                 answers = running.result()
+            except asyncio.CancelledError:  # the server ends: a process that waits for a run does not
+                batch[0].loaded.timed.end_runs()
+                raise
             except Exception as error:  # else all later requests would wait forever
                 answers = [error] * len(batch)
             self._seconds.observe(perf_counter() - begun)

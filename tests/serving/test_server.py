@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import http.client
 import json
 import re
 import signal
@@ -407,6 +409,31 @@ def test_sigterm_answers_requests_in_flight(path, session):
             for each in asked:
                 each.result()
         assert set(answered) == {200}
+
+
+def test_a_stop_does_not_wait_for_a_run_without_end(tmp_path: Path) -> None:
+    """A run whose time is not limited is ended when its client has been given up, and so is the process."""
+    onnx.save(
+        onnx.parser.parse_model(
+            """<ir_version: 10, opset_import: ["": 18]> endless (int64[1] k, float[N] x) => (float[N] y) {
+            y = Loop (k, , x) <body = step (int64 i, bool goes, float[N] v) => (bool going, float[N] w) {
+              going = Identity (goes) w = Identity (v)
+            }>}"""
+        ),
+        tmp_path / "endless.onnx",
+    )
+    options = ["--run-timeout", "0", "--grace", "1", "--drain", "0"]
+    with serving(tmp_path / "endless.onnx", options=options) as server, ThreadPoolExecutor(1) as threads:
+        client = server.client()
+        few, many = ({"k": np.array([k]), "x": np.ones(2, np.float32)} for k in (3, 2**62))
+        assert client.infer("endless", few).status == 200
+        asked = threads.submit(server.client().infer, "endless", many)
+        time.sleep(1)
+        assert not asked.done()
+        server.process.terminate()
+        assert server.process.wait(30) == 0
+        with contextlib.suppress(ConnectionError, OSError, http.client.HTTPException):
+            assert asked.result().status != 200
 
 
 def changed_table(path: Path, factor: float, rename: Callable[[Path, Path], Any]) -> None:
