@@ -9,6 +9,8 @@ _BY_SIZE = "the sample gives weights as inputs of open sizes; kernels, pads and 
 _MEMORY = "the program shows memory that nobody has written, or writes into memory by its layout"
 _STATISTICS = "functions of statistics and physics, which no operator of ONNX computes"
 
+_DOUBLES = "ONNX Runtime has no kernel of the type, and in a narrower one digits would be lost"
+
 JUDGEMENTS: tuple[Judgement, ...] = (
     # torch
     Judgement(
@@ -36,6 +38,33 @@ JUDGEMENTS: tuple[Judgement, ...] = (
     Judgement("torch", "its type is int64 where it sums", TRUE, "torch's type depends on a size"),
     Judgement(
         "torch", "nonzero_static|hash_tensor|_pdist|_linear_cross_entropy_batch", RARE, "not seen in a model yet"
+    ),
+    # TensorFlow
+    Judgement(
+        "tensorflow",
+        "ONNX Runtime (has|convolves|finds) no|ONNX Runtime convolves floats only|determinants of float only",
+        RARE,
+        _DOUBLES,
+    ),
+    Judgement("tensorflow", "only (matrices|norms) of float|only float, float16 and bfloat16", RARE, _DOUBLES),
+    Judgement(
+        "tensorflow", "is not a constant$", TRUE, "sizes and axes that ONNX's operators have as attributes are fed"
+    ),
+    Judgement(
+        "tensorflow",
+        "the whole shape of .* must be known|rank .*unknown|needs the rank",
+        TRUE,
+        "the message names the option",
+    ),
+    Judgement(
+        "tensorflow",
+        "ONNX Runtime's strings are UTF|errors must be replace|only the case of ASCII",
+        TRUE,
+        "strings of ONNX are UTF-8",
+    ),
+    Judgement("tensorflow", "TensorFlow's kernel does not keep integers", TRUE, "tf.round has no node for them"),
+    Judgement(
+        "tensorflow", "its attribute align_corners = True|Truncate = True", RARE, "no version of Keras writes it"
     ),
     # ONNX files
     Judgement(
