@@ -407,7 +407,10 @@ def _halves(trial: Trial) -> Variants:
 def _copies(trial: Trial) -> Variants:
     for place in _integer_vectors(trial):
         for by, words in ((1, "after"), (-1, "before")):
-            yield f"the blocks {words} those of input {place}", trial.with_input(place, _moved(trial.inputs[place], by))
+            yield (
+                f"the blocks with input {place} one place {words}",
+                trial.with_input(place, _moved(trial.inputs[place], by)),
+            )
 
 
 @_of("Softmax")
