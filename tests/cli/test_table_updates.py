@@ -321,17 +321,77 @@ FIND = "p = onnx_sparse.FindKeys (keys, index, q)"
             f"{FIND} r = Add (p, one) y = {BAG} (table, r, ones, one)",
             "default_index of .* node y is row 1, which is that",
         ),
+        (
+            f"{FIND} r = Add (p, one) s = Add (p, zero) t = Max (s, zero) y = Gather (table, r) w = Gather (table, t)",
+            "its lookups add different numbers to the positions of keys",
+        ),
+        (
+            f"{FIND} r = Add (p, one) o = onnx_sparse.FindKeys (others, index, q) s = Add (o, one) "
+            "y = Gather (table, r) w = Gather (table, s)",
+            "its lookups find different keys",
+        ),
+        (
+            f"{FIND} c = Less (p, zero) r = Where (c, five, p) y = Gather (table, r)",
+            "a missing key is row 5 in Where node r, which the table does not have yet",
+        ),
         (f"{FIND} r = Add (p, one) d = ReduceMax (q) y = {BAG} (table, r, ones, d)", "default_index .* is computed"),
     ],
 )
 def test_tables_whose_rows_have_other_uses(nodes, message, tmp_path):
     path = tmp_path / "m.onnx"
     constants = {"zero": np.array(0), "one": np.array(1), "ones": np.array([1]), "other": np.ones((5, 2), np.float32)}
+    constants |= {"five": np.array(5), "others": np.arange(4)}
     rewritten(path, f"g (int64[n] q) => (float[a, b] y) {{ {nodes} }}", **constants)
     before = content(tmp_path)
     with pytest.raises(ValueError, match=f"table table cannot be changed: .*{message}"):
         onnx_sparse.tables(path, update={"table": {"key": [1], "values": VALUES[:1]}})
     assert content(tmp_path) == before
+
+
+def drawn_lookup(number, source):
+    """A lookup of the table by one of two lists of keys, with some row for missing keys, after some others."""
+    keys = source.choice(["keys", "keys", "keys", "others"])
+    shift, missing = source.choice([0, 0, 1, 1, 2]), source.choice([0, 4, 5, 6, 7, 2**31 - 1])
+    at = f"r{number} = Add (p{number}, n{shift})" if shift else f"r{number} = Identity (p{number})"
+    chosen = f"s{number} = Where (c{number}, n{missing}, r{number})"
+    if shift and source.random() < 0.3:  # the row before those of keys
+        chosen = f"s{number} = Identity (r{number})"
+    found = f"p{number} = onnx_sparse.FindKeys ({keys}, index_of_{keys}, q) c{number} = Less (p{number}, zero)"
+    return f"{found} {at} {chosen} y{number} = Gather (table, s{number})"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_lookups_that_do_not_agree_are_refused(seed, tmp_path):
+    """Or else each key that is changed has its new row in each lookup, and all others have what they had."""
+    source, path = random.Random(seed), tmp_path / "m.onnx"
+    count = source.choice([1, 2, 2, 3])
+    lookups = " ".join(drawn_lookup(k, source) for k in range(count))
+    keys, others = np.array([30, 10, 20, 40]), np.array([10, 30, 40, 20])
+    held = {"table": np.arange(6 * WIDTH, dtype=np.float32).reshape(6, WIDTH), "keys": keys, "others": others}
+    held |= {"index_of_keys": key_index(keys), "index_of_others": key_index(others), "zero": np.array(0)}
+    held |= {f"n{number}": np.array(number) for number in (0, 1, 2, 4, 5, 6, 7, 2**31 - 1)}
+    outputs = ", ".join(f"float[a{k}, b{k}] y{k}" for k in range(count))
+    made = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]> g (int64[n] q) => ({outputs}) {{ {lookups} }}'
+    )
+    made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in held.items())
+    onnx.save(made, path)
+
+    def answers(key):
+        try:
+            return [rows.tolist() for rows in onnx_sparse.InferenceSession(path).run(None, {"q": np.array([key])})]
+        except Exception:  # ONNX Runtime's have no common class
+            return None
+
+    before = {key: answers(key) for key in (10, 20, 30, 40, 50)}
+    written = {20: [91.0] * WIDTH, 30: [92.0] * WIDTH, 60: [93.0] * WIDTH}
+    try:
+        update_tables(path, {"table": {"key": [*written], "values": np.array([*written.values()], np.float32)}})
+    except CommandError:
+        return
+    for key, was in before.items():
+        assert answers(key) == ([[written[key]]] * count if key in written else was), key
+    assert answers(60) == [[written[60]]] * count
 
 
 def test_models_that_cannot_be_updated(cli, tmp_path):
@@ -464,6 +524,52 @@ def test_a_table_with_neighbors_gets_a_file_of_its_own_once(cli, tmp_path):
     assert cli("tables", other, "--check").code == cli("tables", path, "--check").code == 0
     require_answers(other, "int64", held, [0, 5, 10])
     require_answers(path, "int64", held | {5: np.full(WIDTH, 2, np.float32)}, [0, 5, 10])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_table_never_grows_over_its_neighbors(seed, tmp_path):
+    """Wherever the tensors of a model are in a file: next to each other, apart, or one within the other."""
+    source, path = random.Random(seed), tmp_path / "m.onnx"
+    held = dict(zip(range(0, 50, 10), rows_of(5, source), strict=True))
+    made = live_model("int64", "first", [*held], np.array([*held.values()]))
+    neighbor = rows_of(source.choice([1, 3]), source)
+    made.graph.initializer.append(numpy_helper.from_array(neighbor, "neighbor"))
+    made.graph.node.add(op_type="Identity", input=["neighbor"], output=["kept"])
+    made.graph.output.append(helper.make_tensor_value_info("kept", 1, None))
+    large = [tensor for tensor in made.graph.initializer if tensor.name in ("table", "table.keys", "table.index")]
+    tensors = sorted([*large, made.graph.initializer[-1]], key=lambda _: source.random())
+    if source.random() < 0.5:  # mostly the last ones matter
+        tensors.sort(key=lambda tensor: tensor.name in ("table", "neighbor"))
+    data, places = bytearray(), {}
+    for tensor in tensors:
+        data += bytes(source.choice([0, 0, 0, 1, 60]))
+        places[tensor.name] = len(data)
+        data += tensor.raw_data
+    if source.random() < 0.3:
+        first = source.randrange(6 - len(neighbor) + 1)
+        places["neighbor"] = places["table"] + 4 * WIDTH * first
+        neighbor = np.frombuffer(bytes(data), np.float32, neighbor.size, places["neighbor"]).reshape(neighbor.shape)
+    ends = {tensor.name: places[tensor.name] + len(tensor.raw_data) for tensor in tensors}
+    is_last = ends["table"] == max(ends.values())
+    for tensor in tensors:
+        size = len(tensor.raw_data)
+        tensor.ClearField("raw_data")
+        tensor.data_location = tensor.EXTERNAL
+        for key, value in (("location", "m.data"), ("offset", places[tensor.name]), ("length", size)):
+            tensor.external_data.add(key=key, value=str(value))
+    data += bytes(source.choice([0, 0, 1, 5, 100]))  # what a process that was killed has left
+    (tmp_path / "m.data").write_bytes(data)
+    path.write_bytes(made.SerializeToString())
+    for step in range(3):
+        stored = {file: file.read_bytes() for file in tmp_path.glob("m*.data")}
+        columns, after = drawn_delta("int64", held, source)
+        if step == 0:
+            columns, after = delta([5, 10], 7), held | dict.fromkeys([5, 10], np.full(WIDTH, 7, np.float32))
+        done = onnx_sparse.tables(path, update={"table": columns}, check=True)
+        assert done.moved == (["table"] if step == 0 and not is_last else [])
+        assert all(file.read_bytes().startswith(content) for file, content in stored.items() if file.exists())
+        require_answers(path, "int64", after, [*held, *after, 5], more={"kept": neighbor})
+        held = after
 
 
 def test_quantized_tables(tmp_path):

@@ -193,6 +193,34 @@ def test_a_damaged_index_gives_positions_or_an_error_and_the_same_everywhere(see
     assert isinstance(answers[0], str) or set(answers[0]) <= set(range(-1, count))
 
 
+def resized(index: Array, slots: int, longest: int) -> Array:
+    """An index whose header says that it has so many slots, as many as it has then, and so long searches."""
+    changed = np.zeros(64 + 4 * slots, np.uint8)
+    kept = min(len(index), len(changed))
+    changed[:kept] = index[:kept]
+    changed[24:40].view("<u8")[:] = slots, longest
+    return changed
+
+
+@each_backend
+@pytest.mark.parametrize("count", [0, 1, 11, 12, 13, 300])
+def test_an_index_has_the_buckets_that_its_keys_need(count: int, backend: str) -> None:
+    """A search begins in any of the first count / 12 + 1 buckets, of 16 slots; fewer are outside of the index."""
+    random, keys, homes = np.random.default_rng(count), np.arange(count) * 7, count // 12 + 1
+    index, queries = keyed_tables.key_index(keys), np.arange(3000)
+    sizes = [0, 1, 15, 17, 16 * homes - 1, 16 * homes, 16 * homes + 1, 16 * homes + 16]
+    sizes += [16 * (homes - 1), 16 * (homes // 2), *random.integers(0, 20 * homes, 4).tolist()]
+    for slots in dict.fromkeys(sizes):
+        for longest in {0, 1, slots // 16, slots // 16 + 1, 2**63}:
+            inputs = {"keys": keys, "index": resized(index, slots, longest), "queries": queries}
+            if slots % 16 == 0 and slots >= 16 * homes and 1 <= longest <= slots // 16:
+                assert set(run(backend, "FindKeys", inputs).tolist()) <= set(range(-1, count))
+            else:
+                said = f"damaged: {slots} slots, and searches of at most {longest} buckets$"
+                with pytest.raises(KernelError, match=f"FindKeys: index is {said}"):
+                    run(backend, "FindKeys", inputs)
+
+
 @each_backend
 def test_keys_are_compared_even_where_an_index_of_other_keys_names_them(backend: str) -> None:
     """Whole keys: the text that the index was built of begins like the key, and the integer differs in one bit."""

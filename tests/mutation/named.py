@@ -10,6 +10,8 @@ from mutation.rooms import ROOT
 _TESTS = "tests/converters"
 _INTEGERS = f"{_TESTS}/onnxruntime/test_integer_anchors.py"
 _FREQUENT = f"{_TESTS}/test_ascend_ge_frequent.py"
+_KEYS = "tests/contract/test_keyed_tables.py"
+_UPDATES = "tests/cli/test_table_updates.py"
 _VERBS = "tests/verbs"
 _SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
 
@@ -60,6 +62,40 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
     ("assets of any folder", "converters/tensorflow/reading/saved_model.py",
      'raise ConversionError(f"{path} names an asset outside', 'print(f"{path} names an asset outside',
      f"{_TESTS}/test_tensorflow_reading.py"),
+    ("a neighbor that begins where a table ends", "onnx_sparse/commands/table_updates.py",
+     "if first >= end or first + size > end:", "if first > end or first < end < first + size:", _UPDATES),
+    ("rows over the last ones of a file", "onnx_sparse/models/data_parts.py",
+     "max(-((begin - size) // row) for", "max((size - begin) // row for", _UPDATES),
+    ("a missing row one beyond the last", "onnx_sparse/models/live_tables.py",
+     "table.tensors[0].dims[0] <= row < NO_ROW", "table.tensors[0].dims[0] < row < NO_ROW", _UPDATES),
+    ("lookups with other shifts", "onnx_sparse/models/live_tables.py",
+     "if shift != found[0].ends[0][1]:", "if False:", _UPDATES),
+    ("lookups of other keys", "onnx_sparse/models/live_tables.py",
+     "if list(flow.node.input[:2]) != list(found[0].node.input[:2]):", "if False:", _UPDATES),
+    ("slots that fill no bucket", "onnx_sparse/reference/key_index.py",
+     "if left_over or buckets <", "if buckets <", _KEYS),
+    ("fewer buckets than homes", "onnx_sparse/reference/key_index.py",
+     "buckets < count // _KEYS_IN_BUCKET + 1 or", "", _KEYS),
+    ("any number of bodies", "onnx_sparse/serving/http_app.py",
+     "if size > _LARGE and self._held_after(", "if False and self._held_after(", "tests/serving/test_attacks.py"),
+    ("any number of lists of numbers", "onnx_sparse/serving/number_lists.py",
+     "if sum(counts[:-1]) > MOST_LISTS:", "if False:", "tests/serving/test_number_lists.py"),
+    ("any number of lists and objects", "onnx_sparse/serving/inference_requests.py",
+     'if text.count(b"[") + text.count(b"{") > MOST_LISTS:', "if False:", "tests/serving/test_number_lists.py"),
+    ("a thousand times the noise of shards", "onnx_sparse/sharding/verification.py",
+     "floor = noise_of_order(answers, computed)", "floor = 1000 * noise_of_order(answers, computed)",
+     "tests/test_comparison.py"),
+    *(
+        (f"ties of {name}", "onnx_sparse/converters/torch/running.py",
+         f"aten.{name}: {call},", "", f"{_TESTS}/torch/test_trial.py")
+        for name, call in (
+            ("topk.default", "topk"), ("sort.default", "sort"), ("kthvalue.default", "kthvalue"),
+            ("median.dim", "median(aten.median.dim, skips_nan=False)"),
+            ("nanmedian.dim", "median(aten.nanmedian.dim, skips_nan=True)"), ("mode.default", "mode"),
+        )
+    ),
+    ("short inputs with ceil_mode", "onnx_sparse/converters/onnxruntime/pooling.py",
+     ' or given.get("ceil_mode", 0):', ":", "tests/drawing"),
     ("bits of a varint", "converters/varint.py", "byte & 127", "byte & 63", f"{_TESTS}/test_varint.py"),
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mutation.planting import Mutant
@@ -16,39 +16,47 @@ from mutation.running import KILLED, SURVIVED, TIMED_OUT
 
 _FOLDER = Path("onnx_sparse/native")
 _CONTRACT = "tests/contract/test_errors.py tests/contract/test_corners.py tests/contract/test_examples.py"
+_INDEX = "tests/contract/test_keyed_tables.py"
 
-#: File, what it says, what it says with the fault, and which tests must find it: files, and an expression for `-k`.
-_WRITTEN: tuple[tuple[str, str, str, str], ...] = (
-    ("operators/requirements.cc", "first == 0 ? Id{0} : ids[first - 1]", "Id{0}", ""),
+#: File, what it says, what it says with the fault, and which tests must find it: an expression for `-k`, and files.
+_WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
+    ("operators/requirements.cc", "first == 0 ? Id{0} : ids[first - 1]", "Id{0}", "", _CONTRACT),
     ("operators/requirements.cc", "if (!holds(first, static_cast<size_t>(end - first)))",
-     "if (!holds(first, static_cast<size_t>(end - first - 1)))", "Segment"),
-    ("operators/requirements.cc", "if (at(0) != 0)", "if (at(0) < 0)", "Splits or Offsets or Ragged"),
-    ("operators/requirements.cc", "if (at(k) < at(k - 1)) throw", "if (false) throw", "Splits or Offsets or Ragged"),
+     "if (!holds(first, static_cast<size_t>(end - first - 1)))", "Segment", _CONTRACT),
+    ("operators/requirements.cc", "if (at(0) != 0)", "if (at(0) < 0)", "Splits or Offsets or Ragged", _CONTRACT),
+    ("operators/requirements.cc", "if (at(k) < at(k - 1)) throw", "if (false) throw",
+     "Splits or Offsets or Ragged", _CONTRACT),
     ("operators/requirements.cc", "if (at(count - 1) != size) {", "if (at(count - 1) > size) {",
-     "Splits or Offsets or Ragged"),
+     "Splits or Offsets or Ragged", _CONTRACT),
     ("operators/requirements.cc", "if (id < 0) throw InvalidArgument{element(name, k) + \" = \" + std::to_string(id) "
-     "+ \" must be >= 0\"};", "", "Segment"),
-    ("operators/requirements.cc", "if (offsets.integer() != 0) {", "if (offsets.integer() > 1) {", "Offsets"),
+     "+ \" must be >= 0\"};", "", "Segment", _CONTRACT),
+    ("operators/requirements.cc", "if (offsets.integer() != 0) {", "if (offsets.integer() > 1) {",
+     "Offsets", _CONTRACT),
     ("operators/requirements.cc", "> count) require_in_range(name, offsets, size, count + 1)",
-     "> count + 1) require_in_range(name, offsets, size, count + 1)", "Offsets"),
-    ("operators/requirements.cc", "value >= high", "value > high", "Segment or Embedding"),
+     "> count + 1) require_in_range(name, offsets, size, count + 1)", "Offsets", _CONTRACT),
+    ("operators/requirements.cc", "value >= high", "value > high", "Segment or Embedding", _CONTRACT),
     ("operators/requirements.cc", "for (int64_t k = 1; k < count; ++k) {", "for (int64_t k = 2; k < count; ++k) {",
-     "Splits or Offsets or Ragged"),
+     "Splits or Offsets or Ragged", _CONTRACT),
+    ("operators/keyed_tables.cc", "slots % KeyPlaces::kBucketSlots != 0 || ", "", "buckets_that", _INDEX),
+    ("operators/keyed_tables.cc", "buckets_ < places_.homes()", "buckets_ == 0", "buckets_that", _INDEX),
+    ("operators/keyed_tables.cc", " || longest_ > buckets_", "", "buckets_that", _INDEX),
+    ("operators/number_lists.cc", "if (++depth == kDeepest) return 0;", "++depth;", "lists_so_deep",
+     "tests/serving/test_number_lists.py"),
 )  # fmt: skip
 
 
 def written() -> Iterator[tuple[Mutant, str]]:
-    """The faults, each with the expression that selects its tests.
+    """The faults, each with the expression that selects its tests and their files.
 
     Raises:
         ValueError: A file no longer says what a fault changes, or says it more than once.
     """
-    for file, old, new, chosen in _WRITTEN:
+    for file, old, new, chosen, tests in _WRITTEN:
         source = (ROOT / _FOLDER / file).read_text("utf-8")
         if source.count(old) != 1:
             raise ValueError(f"{_FOLDER / file} says {old!r} {source.count(old)} times, not once")
         at = source.index(old)
-        yield Mutant(_FOLDER / file, source.count("\n", 0, at) + 1, old, new, at), chosen
+        yield Mutant(_FOLDER / file, source.count("\n", 0, at) + 1, old, new, at, tuple(tests.split())), chosen
 
 
 def native_outcomes(only: str, limit: float) -> Iterator[tuple[Mutant, str]]:
@@ -71,11 +79,11 @@ def native_outcomes(only: str, limit: float) -> Iterator[tuple[Mutant, str]]:
             built = subprocess.run(["cmake", "--build", str(build)], check=False, capture_output=True, text=True)
             if built.returncode != 0:
                 raise ValueError(f"{mutant} does not compile:\n{built.stdout[-2000:]}")
-            yield mutant, _verdict(library, chosen, limit)
+            yield mutant, _verdict(library, mutant.tests, chosen, limit)
             (scratch / mutant.path).write_text(source, "utf-8")
 
 
-def _verdict(library: Path, chosen: str, limit: float) -> str:
+def _verdict(library: Path, tests: Sequence[str], chosen: str, limit: float) -> str:
     options = [
         "-x",
         "-q",
@@ -83,7 +91,7 @@ def _verdict(library: Path, chosen: str, limit: float) -> str:
         "no:cacheprovider",
         *(["-k", f"({chosen}) and native"] if chosen else ["-k", "native"]),
     ]
-    command = [sys.executable, "-m", "pytest", *options, *_CONTRACT.split()]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
         ran = subprocess.run(
             command,

@@ -257,6 +257,39 @@ def test_bodies_that_stall_give_way(tmp_path: Path) -> None:
         assert late == [b"HTTP/1.1 408"]  # the one that has sent nothing for longest
 
 
+def test_bodies_that_come_have_a_budget(tmp_path: Path) -> None:
+    """While others take four times the largest body, and all come further, a large one has to try again."""
+    most = 1 << 20
+    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    values = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 20_000], "data": [1.5] * 20_000}]})
+    with serving(tmp_path, "--max-request-size", "1") as port:
+        held = []
+        for size in (*[most] * 4, 60_000, 60_000):
+            held.append(socket.create_connection(("127.0.0.1", port), timeout=60))
+            held[-1].sendall(head % size + b" " * (size - 100))
+        ended = threading.Event()
+
+        def go_on() -> None:
+            while not ended.wait(0.2):
+                for client in held:
+                    client.sendall(b" ")
+
+        coming = threading.Thread(target=go_on)
+        coming.start()
+        try:
+            time.sleep(1.5)
+            statuses = [ask(port, "POST", "/v2/models/m/infer", values.encode()) for _ in range(2)]
+            assert statuses == [503, 503]
+            assert ask(port, "POST", "/v1/models/m:predict", b'{"instances": [[1.5]]}') == 200
+        finally:
+            ended.set()
+            coming.join()
+            for client in held:
+                client.close()
+        time.sleep(0.5)
+        assert ask(port, "POST", "/v2/models/m/infer", values.encode()) == 200
+
+
 class Unread:
     """A connection whose client has bytes to read."""
 

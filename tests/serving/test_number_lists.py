@@ -136,6 +136,33 @@ def check(text: str, depth: int, kind: str, before: str) -> None:
             }, call
 
 
+@pytest.mark.parametrize("more", ["", ", [1]"])
+def test_the_native_library_reads_lists_so_deep(more: str) -> None:
+    """Arrays of C++ have a place for each depth: of a list that is deeper nothing is read."""
+    for depth in range(1, 40):
+        text = "[" * depth + "7" + "]" * (depth - 1) + more * (depth == 2) + "]"
+        size, counts = number_lists._find(np.frombuffer(text.encode(), np.uint8))
+        if depth > number_lists._DEEPEST:
+            assert size == 0
+        else:
+            assert size == len(text)
+            assert counts == ((2, 2) if more and depth == 2 else (1,) * depth)
+
+
+@pytest.mark.parametrize("key", ["data", "parameters"])
+@pytest.mark.parametrize("item", ["[]", "[1]", "{}"])
+def test_lists_have_a_number(key: str, item: str) -> None:
+    """What is in the lists of numbers that are cut out counts, and what is in the rest."""
+    tensors = Tensors({"x": InputType(TensorProto.FLOAT, None)}, [])
+    for count in (number_lists.MOST_LISTS // 2, number_lists.MOST_LISTS + 1):
+        body = f'{{"inputs": [{{"{key}": [{", ".join([item] * count)}]}}]}}'.encode()
+        with pytest.raises(RequestError) as refused:
+            read_request(body, None, tensors, ["y"])
+        is_too_many = count > number_lists.MOST_LISTS
+        assert (refused.value.status == 413) == is_too_many
+        assert ("lists and objects; send less" in str(refused.value)) == is_too_many
+
+
 def outcome_of_json(text: str) -> bool:
     try:
         json.loads(text)

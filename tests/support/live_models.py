@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +83,22 @@ def live_model(form: str, missing: str, keys: list[Any], rows: np.ndarray[Any, A
     return onnx_sparse.canonicalize(helper.make_model(graph, ir_version=10, opset_imports=imports))
 
 
-def require_answers(path: Path, form: str, held: dict[Any, np.ndarray[Any, Any]], asked: list[Any]) -> None:
-    """Compare a model's answers with a dictionary of rows; no row is given for missing keys."""
+def require_answers(
+    path: Path,
+    form: str,
+    held: dict[Any, np.ndarray[Any, Any]],
+    asked: list[Any],
+    more: Mapping[str, np.ndarray[Any, Any]] | None = None,
+) -> None:
+    """Compare a model's answers with a dictionary of rows; no row is given for missing keys. `more` has its other
+    outputs.
+    """
     session = onnx_sparse.InferenceSession(path)
     assert not session.run(["sums"], {"queries": array_of(form, [])})[0].any()
-    sums, rows = session.run(None, {"queries": array_of(form, asked)})
+    sums, rows, *others = session.run(None, {"queries": array_of(form, asked)})
     expected = np.array([held.get(key, np.zeros(WIDTH, np.float32)) for key in asked], np.float32)
     if form != "rows":
         np.testing.assert_array_equal(rows, expected)
     np.testing.assert_allclose(sums, expected.sum(0, keepdims=True), rtol=1e-5, atol=1e-5)
+    for got, wanted in zip(others, (more or {}).values(), strict=True):
+        np.testing.assert_array_equal(got, wanted)
