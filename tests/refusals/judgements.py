@@ -9,6 +9,8 @@ _BY_SIZE = "the sample gives weights as inputs of open sizes; kernels, pads and 
 _MEMORY = "the program shows memory that nobody has written, or writes into memory by its layout"
 _STATISTICS = "functions of statistics and physics, which no operator of ONNX computes"
 
+_OPEN_SIZES = "pads depend on sizes, and are attributes of ONNX's operators; the message says which sizes to give"
+_RESIZED = "a way of resizing that no exporter of OpenVINO writes, and ONNX does not have"
 _DOUBLES = "ONNX Runtime has no kernel of the type, and in a narrower one digits would be lost"
 
 JUDGEMENTS: tuple[Judgement, ...] = (
@@ -66,6 +68,12 @@ JUDGEMENTS: tuple[Judgement, ...] = (
     Judgement(
         "tensorflow", "its attribute align_corners = True|Truncate = True", RARE, "no version of Keras writes it"
     ),
+    # OpenVINO
+    Judgement("openvino", "ONNX has no matrix inverse", TRUE, "neither standard ONNX nor the domain has one"),
+    Judgement("openvino", "is not a constant$|axes; one is converted", TRUE, "axes are attributes of ONNX's operators"),
+    Judgement("openvino", "sizes that are not known|the whole shape of .* must be known", RARE, _OPEN_SIZES),
+    Judgement("openvino", "unlike in ONNX$", RARE, "old files of Caffe; OpenVINO's windows begin in the padding there"),
+    Judgement("openvino", "coordinate_transformation_mode|OpenVINO rounds otherwise", RARE, _RESIZED),
     # ONNX files
     Judgement(
         "onnx",
