@@ -48,6 +48,7 @@ class TensorFlowReference(Reference):
     def __init__(self, loaded: Source, run: Callable[[Any], list[Array]], described: ModelProto) -> None:
         self.inputs = [port.name for port in loaded.inputs]
         self.outputs = {port.name: port.dtype for port in loaded.outputs}
+        self.shapes = {port.name: port.shape for port in loaded.outputs}
         self.specs = loaded.specs
         self._run, self._differences = run, IntendedDifferences.of(described)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto
 
+from onnx_sparse.converters.tensor import Shape
 from onnx_sparse.converters.verification.settling import Probe
 from onnx_sparse.models.graphs import graphs
 from onnx_sparse.schemas import DOMAIN, OPS, embedding
@@ -27,6 +29,8 @@ EXPLAINED = (
     "A number that is halfway between two integers, except for its last digits, may be rounded to either.",
     "A convolution of no rows, or of rows shorter than its window, has the shape of its result. TensorFlow's kernels "
     "of oneDNN return that of its input.",
+    "A result without elements has the shape that the source declares for it. TensorFlow's kernels may return another, "
+    "as after a convolution of inputs that were cropped to nothing.",
     "The EmbeddingSegments operators drop entries of segments >= num_segments if segment_ids_order is sorted; "
     "TensorFlow raises.",
 )
@@ -67,6 +71,7 @@ class IntendedDifferences:
         rounded: The tensors that are rounded to make an output, by its name.
         drops_entries: Whether it looks up rows by segment and drops those of segments that do not exist.
         takes_shape_of_input: Whether the source gives a convolution without a result the shape of its input.
+        declared: The shapes of outputs that the source itself declares, None where it leaves a size open.
         probe: Computes tensors of the model.
     """
 
@@ -75,13 +80,19 @@ class IntendedDifferences:
     rounded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     drops_entries: bool = False
     takes_shape_of_input: bool = False
+    declared: Mapping[str, Shape | None] = field(default_factory=dict)
     probe: Probe | None = None
 
     @classmethod
     def of(
-        cls, model: ModelProto, probe: Probe | None = None, *, convolves_no_rows: bool = True
+        cls,
+        model: ModelProto,
+        probe: Probe | None = None,
+        *,
+        convolves_no_rows: bool = True,
+        declared: Mapping[str, Shape | None] = MappingProxyType({}),
     ) -> IntendedDifferences:
-        """The differences that a model's operators allow, and its source's convolutions of no rows."""
+        """The differences that a model's operators allow, its source's convolutions of no rows, and its own shapes."""
         every = [node for graph in graphs(model.graph) for node in graph.node]
         used = [node for node in every if node.domain == DOMAIN]
         producers = {name: node for node in model.graph.node for name in node.output}
@@ -92,6 +103,7 @@ class IntendedDifferences:
             rounded={value.name: _rounded(producers, value.name) for value in model.graph.output},
             drops_entries=any(node.op_type in embedding.FAMILY.names and not _takes_any(node) for node in used),
             takes_shape_of_input=not convolves_no_rows and any(node.op_type == "Conv" for node in every),
+            declared=declared,
             probe=probe,
         )
 
@@ -108,6 +120,11 @@ class IntendedDifferences:
             and (is_of_no_rows or is_input)
         ):
             note = "by design: a convolution without a result has its shape; TensorFlow's has that of its input"
+            return Explained(np.empty(got.shape, want.dtype), got, 0, note)
+        shape = self.declared.get(output)
+        if want.shape != got.shape and not want.size and not got.size and fits(got, shape) and not fits(want, shape):
+            open_sizes = ", ".join("?" if size is None else str(size) for size in shape or ())
+            note = f"the source's result without elements is {list(want.shape)}, against its own shape [{open_sizes}]"
             return Explained(np.empty(got.shape, want.dtype), got, 0, note)
         if want.shape != got.shape or want.dtype != got.dtype or self.probe is None:
             return same
@@ -161,6 +178,14 @@ class IntendedDifferences:
         if self.drops_entries and any(text in str(error) for text in _OUT_OF_RANGE):
             return " (by design: the model drops entries of segments that do not exist)"
         return ""
+
+
+def fits(value: Array, shape: Shape | None) -> bool:
+    """Whether an array has a shape that leaves some sizes open, or is not known at all."""
+    if shape is None:
+        return True
+    sizes = zip(value.shape, shape, strict=False)
+    return value.ndim == len(shape) and all(known in (None, size) for size, known in sizes)
 
 
 def _is_extreme(node: NodeProto) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from onnx_sparse.converters.errors import first_line
-from onnx_sparse.converters.tensor import Array
+from onnx_sparse.converters.tensor import Array, Shape
 from onnx_sparse.converters.verification.batches import Refused, Repaired
 from onnx_sparse.converters.verification.comparison import Record
 from onnx_sparse.converters.verification.layout import GUESSED, Layout
@@ -25,6 +25,8 @@ class Reference(ABC):
         specs: Its sparse and ragged tensors and bags.
         layout: Its sizes.
         checks_sizes: Whether it refuses sizes that are too small, and ids without a row.
+        shapes: The shapes that it declares for outputs, None where it leaves a size open, or the rank. Its own program
+            may contradict them where a result has no elements.
         convolves_no_rows: Whether its convolutions of no rows have the shape of their result; those of TensorFlow's
             oneDNN have that of their input.
         config: Entries of the configuration of ONNX Runtime's session, by which the model is run.
@@ -37,6 +39,7 @@ class Reference(ABC):
     specs: CompositeSpecs = NOTHING_SAID
     layout: Layout = GUESSED
     checks_sizes: bool = True
+    shapes: Mapping[str, Shape | None] = MappingProxyType({})
     convolves_no_rows: bool = True
     config: Mapping[str, str] = MappingProxyType({})
 

@@ -150,7 +150,9 @@ def verify(
             attempted,
             outputs,
             partial(run, run_model),
-            differences=IntendedDifferences.of(described, probe, convolves_no_rows=reference.convolves_no_rows),
+            differences=IntendedDifferences.of(
+                described, probe, convolves_no_rows=reference.convolves_no_rows, declared=reference.shapes
+            ),
             computed=computed,
             random=random_outputs(described),
             source_checks=reference.checks_sizes,

@@ -5,8 +5,9 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from onnx_sparse.converters.tensorflow import convert, verify  # noqa: E402
+from onnx_sparse.converters.tensorflow import convert, load, verify  # noqa: E402
 from onnx_sparse.converters.verification.comparison import compare  # noqa: E402
+from onnx_sparse.converters.verification.intended_differences import IntendedDifferences  # noqa: E402
 
 
 class TestIntendedDifferences:
@@ -37,6 +38,39 @@ class TestIntendedDifferences:
 
         (record,) = verify(convolved, convert(convolved))
         assert record.ok, record.note
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_a_result_of_no_elements_against_its_own_shape(self, seed):
+        """With oneDNN, what follows a convolution of an input that is cropped to nothing has another shape."""
+        rng = np.random.default_rng(seed)
+        axes, width, crop = int(rng.integers(1, 3)), int(rng.integers(2, 6)), int(rng.integers(3, 40))
+
+        @tf.function(input_signature=[tf.TensorSpec([None] * (axes + 1) + [4], name="x")])
+        def cropped(x):
+            inner = x[:, crop:-crop] if rng.integers(2) else x[:, crop:]
+            return {"y": tf.nn.convolution(inner, tf.ones([1] * axes + [4, width]))}
+
+        loaded = load(cropped)
+        assert loaded.outputs[0].shape[-1] == width
+        model, run = convert(loaded), loaded.run
+
+        def contradict(feeds):
+            """What oneDNN gives, with or without it here."""
+            (y,) = run(feeds)
+            return [y if y.size else np.empty((*y.shape[:-1], width + 1), y.dtype)]
+
+        loaded.run = contradict
+        (record,) = verify(loaded, model)
+        assert record.ok, record.note
+        assert "the source's result without elements is [" in record.note
+        assert record.batches >= 3
+
+    @pytest.mark.parametrize("shape", [(2, 0, 5), (2, 0, 4, 1)])
+    def test_a_result_of_no_elements_that_fits_its_own_shape(self, shape):
+        """The model's is another one: nothing explains that."""
+        differences = IntendedDifferences(declared={"y": (None, None, 5)})
+        found = differences.explain("y", np.empty(shape, np.float32), np.empty((2, 0, 4), np.float32), {})
+        assert not found.note
 
     def test_nan_that_no_operator_explains(self):
         doubled = tf.function(lambda x: x * 2.0, input_signature=[tf.TensorSpec([2], name="x")])
