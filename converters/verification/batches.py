@@ -160,8 +160,8 @@ class Attempts:
         attempts = [self._attempt(kind, seed, self._layout) for seed, kind in kinds]
         is_short = any(map(self._is_short, (entry.batch for entry in attempts if entry.batch.has_rows)))
         if is_short or lacks(attempts):
-            ways = (self._in_ranges(), self._longer(), self._solved(self._layout), self._solved_when_longer())
-            for layout in ways:
+            some = (self._of_alike_rows(), self._in_ranges(), self._longer())
+            for layout in (*some, self._solved(self._layout), self._solved_when_longer()):
                 found = next(layout, None)
                 if found is not None:
                     tried = [self._attempt(kind, seed, found) for seed, kind in kinds]
@@ -250,6 +250,18 @@ class Attempts:
                     continue
                 if self.of(batch).is_compared:
                     yield layout
+
+    def _of_alike_rows(self) -> Iterator[Layout]:
+        """The layout in which all inputs have as many rows, also those that are looked up like entries of rows.
+
+        Not where an input may say which row an entry is in: rows of one entry each would show little of what is made
+        of rows.
+        """
+        layout = self._layout
+        for axis in self._sampler.columns():
+            layout = layout.with_size(axis, ROWS)
+        if layout != self._layout and self.of(self._sampler.batch(KINDS[0], self._seed, layout)).is_compared:
+            yield layout
 
     def _in_ranges(self) -> Iterator[Layout]:
         """The layout with the ranges of floats that the source asserts."""

@@ -199,6 +199,22 @@ class Sampler:
         name, position = axis
         return axis == ROWS or name in self.roles.shapes or (position == 0 and name not in self.roles.tables)
 
+    def columns(self) -> list[Axis]:
+        """The open first dimensions of the inputs that are parts of nothing; none if one of these may delimit rows."""
+        specs = self.specs
+        parts = {name for each in specs.sparse for name in (each.indices, each.values, each.dense_shape)}
+        parts |= {name for each in specs.ragged for name in (each.values, *each.splits)}
+        roles = self.roles
+        delimiting = {*self.splits, *roles.segments, *roles.coordinates, *self.starts, *self.lengths, *roles.counts}
+        if not delimiting <= parts:
+            return []
+        found = []
+        for name, value in self.values.items():
+            dims = value.type.tensor_type.shape.dim
+            if name not in parts | roles.tables | roles.shapes and dims and not dims[0].HasField("dim_value"):
+                found.append((name, 0))
+        return found
+
     def symbol(self, axis: Axis) -> str:
         """The name that the model gives to the size of a dimension; empty if it has none."""
         name, position = axis

@@ -255,6 +255,57 @@ def test_inputs_are_as_long_as_all_windows_need():
     assert record.ok, record.note
 
 
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("unread", [0, 2])
+def test_columns_that_are_looked_up_like_sparse_tensors_have_as_many_rows(width, unread):
+    """Without trying sizes one by one: next to inputs that nothing reads, none of the solver's attempts was right."""
+    words = tf.lookup.StaticVocabularyTable(
+        tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64)), 1
+    )
+    kinds = {"uid": tf.int64, "city": tf.string, "dev": tf.string, "iid": tf.int64}
+    tables = {name: tf.random.stateless_normal([20, 4], (1, k)) for k, name in enumerate(kinds)}
+
+    def pooled(name, x, combiner):
+        at = tf.where(tf.not_equal(x, "" if x.dtype == tf.string else -1))
+        found = tf.gather_nd(x, at)
+        ids = {"city": words.lookup, "dev": lambda v: tf.strings.to_hash_bucket_fast(v, 20)}.get(name, tf.identity)
+        entries = tf.SparseTensor(at, ids(found), tf.shape(x, out_type=tf.int64))
+        return tf.nn.safe_embedding_lookup_sparse(tables[name], entries, combiner=combiner)
+
+    def together(given, combiner):
+        return tf.concat([pooled(name, given[name], combiner) for name in kinds], 1)
+
+    specs = {name: DENSE([None, width], dtype, name) for name, dtype in kinds.items()}
+    specs |= {f"unread_{k}": DENSE([None, 4], tf.int64, f"unread_{k}") for k in range(unread)}
+    made = []
+    for combiner in ("mean", "sum"):
+        call = tf.function(lambda combiner=combiner, **given: {"y": together(given, combiner)})
+        made.append(call.get_concrete_function(**specs))
+    right, wrong = map(convert, made)
+    (record,) = verify(made[0], right)
+    assert record.verdict == Verdict.EQUAL, record.note
+    assert record.batches >= 4
+    (record,) = verify(made[0], wrong)
+    assert (record.verdict == Verdict.DIFFERENT) == (width > 1)  # of one value a row, mean and sum are the same
+
+
+def test_a_wrong_combiner_is_found_where_rows_may_have_several_entries():
+    """A batch of one entry a row would not tell them apart: inputs that delimit rows are no columns."""
+
+    def pooled(combiner):
+        specs = [DENSE([None], tf.int64, "ids"), DENSE([None], tf.int64, "rows"), DENSE([None, 4], name="q")]
+
+        @tf.function(input_signature=specs)
+        def look_up(ids, rows, q):
+            found = tf.math.segment_sum if combiner == "sum" else tf.math.segment_mean
+            return found(tf.gather(tf.reshape(tf.range(40.0), [10, 4]), ids), rows)[: tf.shape(q)[0]] + q
+
+        return look_up
+
+    (record,) = verify(pooled("mean"), convert(pooled("sum")))
+    assert record.verdict != Verdict.EQUAL, record.note
+
+
 def test_a_function_that_tensorflow_never_runs():
     def refuse(x):
         with tf.control_dependencies([tf.debugging.Assert(tf.reduce_sum(x) > 1e30, ["never"])]):
