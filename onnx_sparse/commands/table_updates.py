@@ -59,7 +59,7 @@ class TableUpdate(TypedDict):
     """What became of a table.
 
     `missing` counts keys that were to be deleted and were not there, `newer` those that were changed since the table
-    was written as a whole.
+    was written as a whole, and `rounded` the numbers of doubles that float32 does not hold.
     """
 
     table: str
@@ -68,6 +68,7 @@ class TableUpdate(TypedDict):
     deleted: int
     missing: int
     newer: int
+    rounded: int
 
 
 @dataclass
@@ -346,11 +347,12 @@ def _planned(opened: OpenedModel, name: str, source: Any) -> _Plan:
     if not live.finds:  # new rows are added in their order
         order = np.argsort(delta.keys)
         delta = replace(delta, keys=delta.keys[order], values=delta.values[order] if len(order) else delta.values)
-    contents = [memoryview(b"")] * len(live.tensors)
+    contents, rounded = [memoryview(b"")] * len(live.tensors), 0
     if len(delta.keys):
-        values = delta.values
-        if not delta.is_exact:
-            is_rounded = table.bits or table.tensor.data_type in HALF_FLOATS
+        values, is_rounded = delta.values, bool(table.bits or table.tensor.data_type in HALF_FLOATS)
+        if values.dtype == np.float64 and (is_rounded or table.tensor.data_type == TensorProto.FLOAT):
+            values, rounded = _rounded(what, delta)
+        elif not delta.is_exact:
             kind = TensorProto.FLOAT if is_rounded else table.tensor.data_type
             try:
                 values = typed(f"{what}, column {VALUES!r}", values, kind, ())
@@ -358,7 +360,25 @@ def _planned(opened: OpenedModel, name: str, source: Any) -> _Plan:
                 raise CommandError(error) from None
         found = contents_of(opened.model, table, values, what, rows=len(delta.keys))
         contents = [found[tensor.name] for tensor in live.tensors]
-    return _plan_of_keys(opened, live, delta, contents) if live.finds else _plan_of_rows(opened, live, delta, contents)
+    plan = (_plan_of_keys if live.finds else _plan_of_rows)(opened, live, delta, contents)
+    plan.done["rounded"] = rounded
+    return plan
+
+
+def _rounded(what: str, delta: Delta) -> tuple[Array, int]:
+    """Doubles, which pandas, Spark and JSON write of all floats, as float32, and how many that does not hold.
+
+    Raises:
+        CommandError: One is beyond the range of float32.
+    """
+    with np.errstate(over="ignore"):
+        values = delta.values.astype(np.float32)
+    beyond = np.isinf(values) & np.isfinite(delta.values)
+    if beyond.any():
+        at = tuple(int(place[0]) for place in np.nonzero(beyond))
+        value, key = delta.values[at], delta.keys[at[0]] if at else ""
+        raise CommandError(f"{what}, column {VALUES!r}, of {key}: {value} is beyond the range of float32")
+    return values, int(((values != delta.values) & ~np.isnan(delta.values)).sum())
 
 
 def key_type(opened: OpenedModel, live: LiveTable) -> int:
@@ -395,6 +415,7 @@ def _plan_of_keys(opened: OpenedModel, live: LiveTable, delta: Delta, contents: 
         deleted=int(deleted.sum()),
         missing=int((~deleted).sum()),
         newer=len(keys),
+        rounded=0,
     )
     positions_ = np.concatenate([old_positions, -2 - np.arange(count), gone])
     return _Plan(live, contents, count, keys, positions_, 0, done)
@@ -420,7 +441,7 @@ def _plan_of_rows(opened: OpenedModel, live: LiveTable, delta: Delta, contents: 
         old_keys, old_positions = old_keys[kept], old_positions[kept]
     all_keys = np.concatenate([old_keys, keys])
     done = TableUpdate(
-        table=live.name, added=len(new), changed=count - len(new), deleted=0, missing=0, newer=len(all_keys)
+        table=live.name, added=len(new), changed=count - len(new), deleted=0, missing=0, newer=len(all_keys), rounded=0
     )
     positions = np.concatenate([old_positions, -2 - np.arange(count)])
     return _Plan(live, contents, count, all_keys, positions, rows + len(new), done)

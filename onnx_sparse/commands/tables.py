@@ -139,7 +139,8 @@ class Tables(Shown):
         for update in self.updates:
             counts = ", ".join(f"{update[kind]} {kind}" for kind in ("added", "changed", "deleted"))
             missing = f", {update['missing']} to delete were not there" if update["missing"] else ""
-            found.append(f"{update['table']}: {counts}{missing}; {size_text(self.written)} written")
+            rounded = f", {update['rounded']} numbers rounded to float32" if update["rounded"] else ""
+            found.append(f"{update['table']}: {counts}{missing}{rounded}; {size_text(self.written)} written")
         for state in self.states:
             kind = f"keys, in {state['keyed_by']}" if state["keyed_by"] else "rows"
             newer = f"; {state['newer']} newer than the table, {state['dead_rows']} dead rows" if state["newer"] else ""

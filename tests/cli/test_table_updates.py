@@ -226,7 +226,8 @@ VALUES = np.ones((2, WIDTH), np.float32)
         ({"key": [5, 6], "value": VALUES}, "did you mean 'values'"),
         ({"key": [5, 6], "values": VALUES[:1]}, "have 1 and 2 rows"),
         ({"key": [5, 6], "values": VALUES[:, :-1]}, r"float32 \[2, 2\]; table table is float32 \[2, 3\]"),
-        ({"key": [5, 6], "values": VALUES.astype(np.float64)}, "is float64"),
+        ({"key": [5, 6], "values": VALUES * np.float64(1e39)}, "column 'values', of 5: 1e[+]39 is beyond the range"),
+        ({"key": [5, 6], "values": VALUES.astype(np.int64)}, "is int64"),
         ({"key": [5, 6.5], "values": VALUES}, "6.5 does not fit into int64"),
         ({"key": ["5", "6"], "values": VALUES}, "'5' does not fit into int64"),
         ({"key": [5, 2**63], "values": VALUES}, "does not fit into int64"),
@@ -240,6 +241,36 @@ def test_deltas_that_do_not_fit(columns, message, tmp_path):
         onnx_sparse.tables(tmp_path / "m.onnx", update={"table": columns})
     assert "\n" not in str(error.value)
     assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("source", ["memory", "npz", "parquet", "arrow"])
+def test_doubles_are_rounded_to_the_tables_floats(source, tmp_path, cli):
+    """pandas, Spark and JSON write doubles of all floats: those that float32 does not hold are rounded and counted."""
+    keyed(tmp_path / "m.onnx")
+    values = np.array([[0.5, 0.1, np.inf], [2.0**-30, 1 + 2.0**-40, np.nan]])
+    columns = {"key": np.array([5, 6]), "values": values}
+    if source != "memory":
+        columns = written(columns, tmp_path / f"delta.{source}")
+    done = onnx_sparse.tables(tmp_path / "m.onnx", update={"table": columns})
+    assert done.updates[0]["rounded"] == 2
+    assert "2 numbers rounded to float32" in str(done)
+    rows = onnx_sparse.tables(tmp_path / "m.onnx", show={"table": [5, 6]}).rows["table"]
+    np.testing.assert_array_equal(np.stack([rows[key] for key in (5, 6)]), values.astype(np.float32))
+
+
+def written(columns, path):
+    """A file of columns."""
+    if path.suffix == ".npz":
+        np.savez(path, **columns)
+        return path
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"key": columns["key"], "values": columns["values"].tolist()})
+    if path.suffix == ".parquet":
+        pa.parquet.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    return path
 
 
 @pytest.mark.parametrize(
