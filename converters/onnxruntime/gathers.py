@@ -32,8 +32,11 @@ class GatherOfRange(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """Positions of a Range, perhaps cast, unless it begins at a size or 0 and goes up."""
-        maker = graph.producer(graph.without_casts(node.input[1]), "Range")
+        """Positions of a Range, perhaps cast or passed on, unless it begins at a size or 0 and goes up."""
+        places = graph.without_casts(node.input[1])
+        while (same := graph.producer(places, "Identity")) is not None:  # which ONNX Runtime removes before
+            places = graph.without_casts(same.input[0])
+        maker = graph.producer(places, "Range")
         if maker is None:
             return False
         start, step = (graph.integers(maker.input[k]) for k in (0, 2))

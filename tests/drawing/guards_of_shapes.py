@@ -74,6 +74,10 @@ def equal_parts(rng: Rng, op_type: str) -> Drawn:
     axis, shape = any_axis(rng, rank), sizes(rng, rank)
     shape[axis] = count * int(rng.integers(0, 3))
     x = rng.standard_normal(shape).astype(pick(rng, "float32", "int64", "float64"))
+    if rng.random() < 0.3:
+        ends = np.sort(rng.integers(0, shape[axis] + 1, count - 1))
+        given = {"x": x, "split": np.diff([0, *ends, shape[axis]]).astype(np.int64)}
+        return Drawn(op_type, given, {"axis": axis}, outputs=count, opset=opset)
     attributes = {"axis": axis, "num_outputs": count} if opset >= 18 else {"axis": axis}
     return Drawn(op_type, {"x": x}, attributes, outputs=count, opset=opset)
 
@@ -85,7 +89,7 @@ def unique_slices(rng: Rng, op_type: str) -> Drawn:
     axis = any_axis(rng, rank)
     shape[axis] = max(shape[axis], 1)
     kind = pick(rng, "float32", "int64", "float64", "int8")
-    attributes = {"sorted": 1} | ({"axis": axis} if rng.random() < 0.8 else {})
+    attributes = {"sorted": int(pick(rng, 0, 1, 1))} | ({"axis": axis} if rng.random() < 0.8 else {})
     return Drawn(op_type, {"x": rng.integers(0, 2, shape).astype(kind)}, attributes)
 
 
@@ -121,12 +125,16 @@ def gather_of_strings(rng: Rng, op_type: str) -> Drawn:
 def gather_of_range(rng: Rng, op_type: str) -> Drawn:
     size = int(rng.integers(1, 6))
     x = rng.standard_normal([size, int(rng.integers(0, 3))] if rng.random() < 0.5 else [size]).astype(np.float32)
+    axis = int(rng.integers(-x.ndim, x.ndim)) if rng.random() < 0.5 else 0
+    x = np.moveaxis(x, 0, axis)
     start, end, step = (size - 1, -1, -1) if rng.random() < 0.6 else (0, size, int(pick(rng, 1, 2)))
     if rng.random() < 0.3:
         start, end, step = -1, -size - 1, -1
     inputs = {"start": np.array(start), "end": np.array(end), "step": np.array(step), "x": x}
     cast = rng.random() < 0.3
-    text = "r = Range(start, end, step) " + ("p = Cast <to = 6> (r) y = Gather(x, p)" if cast else "y = Gather(x, r)")
+    places = "p = Cast <to = 6> (r)" if cast else "p = Identity(r)" if rng.random() < 0.3 else ""
+    gather = f"y = Gather{f' <axis = {axis}>' if axis else ''} (x, {'p' if places else 'r'})"
+    text = f"r = Range(start, end, step) {places} {gather}"
     return written(text, inputs)
 
 
@@ -307,13 +315,23 @@ def recurrent(rng: Rng, op_type: str) -> Drawn:
 
 @draws(known.ShortInput, "AveragePool", "LpPool", "MaxPool")
 def short_input(rng: Rng, op_type: str) -> Drawn:
-    spatial = int(rng.integers(1, 3))
+    spatial, opset = int(rng.integers(1, 3)), int(pick(rng, 18, 22))
     kernel, stride = int(pick(rng, 1, 2, 3)), int(pick(rng, 1, 2, 3))
-    x = rng.integers(1, 5, [1, 2, *(int(rng.integers(kernel, 7)) for _ in range(spatial))]).astype(np.float32)
     attributes: dict[str, Any] = {"kernel_shape": [kernel] * spatial, "strides": [stride] * spatial}
+    padding, window = pick(rng, "none", "none", "pads", "VALID", *["SAME_UPPER"] * (kernel >= stride)), kernel
+    # Of dilated windows with auto_pad = SAME, ONNX Runtime says other sizes than ONNX.
+    if rng.random() < 0.3 and padding != "SAME_UPPER" and (op_type != "AveragePool" or opset >= 19):
+        attributes["dilations"], window = [2] * spatial, 2 * kernel - 1
+    if padding == "pads":
+        attributes["pads"] = [int(n) for n in rng.integers(0, kernel, 2 * spatial)]
+    elif padding != "none":
+        attributes["auto_pad"] = padding
+    if rng.random() < 0.2 and padding in ("none", "pads"):
+        attributes["ceil_mode"] = 1
     if op_type == "LpPool":
         attributes["p"] = 2
-    return Drawn(op_type, {"x": x}, attributes, opset=int(pick(rng, 18, 22)))
+    x = rng.integers(1, 5, [1, 2, *(int(rng.integers(window, 9)) for _ in range(spatial))]).astype(np.float32)
+    return Drawn(op_type, {"x": x}, attributes, opset=opset)
 
 
 @draws(known.RankOfImage)
@@ -334,13 +352,38 @@ def resized(rng: Rng, op_type: str) -> Drawn:
 
 
 @draws(known.OneHotTypes)
+def one_hot(rng: Rng, op_type: str) -> Drawn:
+    drawn = draw(rng, op_type)
+    rank = np.ndim(next(iter(drawn.given().values())))
+    drawn.attributes["axis"] = int(rng.integers(-rank - 1, rank + 1))
+    return drawn
+
+
 @draws(known.RearrangedTypes)
 @draws(known.SumOfIntegers)
-@draws(known.GemmOfIntegers)
 @draws(known.MissingKernel)
 def of_family(rng: Rng, op_type: str) -> Drawn:
     """A node of the operator as the families of nodes draw it, of any type."""
     return draw(rng, op_type)
+
+
+@draws(known.GemmOfIntegers)
+def gemm_of_integers(rng: Rng, op_type: str) -> Drawn:
+    """Whole factors, and others, of products of which each side may be turned; with something to add, or not."""
+    dtype = pick(rng, "int32", "int64", "uint32", "uint64", "float32", "float64")
+    rows, inner, columns = sizes(rng, 3)
+    a, b = rng.integers(0, 4, (rows, inner)).astype(dtype), rng.integers(0, 4, (inner, columns)).astype(dtype)
+    attributes: dict[str, Any] = {}
+    for flag in ("transA", "transB"):
+        if rng.random() < 0.5:
+            attributes[flag] = int(pick(rng, 0, 1, 1))
+    for factor in ("alpha", "beta"):
+        if rng.random() < 0.5:
+            attributes[factor] = float(pick(rng, 0, 1, 2, 3) if a.dtype.kind != "f" else pick(rng, 0, 0.5, 2))
+    given = {"a": a.T if attributes.get("transA") else a, "b": b.T if attributes.get("transB") else b}
+    if rng.random() < 0.6:
+        given["c"] = rng.integers(0, 4, pick(rng, (rows, columns), (1, columns), (columns,), ())).astype(dtype)
+    return Drawn(op_type, given, attributes)
 
 
 _STEPS = {

@@ -110,7 +110,9 @@ def of_small_results(rng: Rng, op_type: str) -> Drawn:
     is_judged = op_type != "LogSoftmax"  # of which the evaluator loses small powers
     scale = float(pick(rng, 1, 10, 40 if is_judged else 5))
     x = (rng.standard_normal(sizes(rng, int(rng.integers(1, 3)), least=1)) * scale).astype(kind)
-    attributes = {} if is_judged else {"axis": -1}
+    attributes: dict[str, Any] = {} if is_judged else {"axis": any_axis(rng, x.ndim)}
+    if op_type == "Swish" and rng.random() < 0.5:
+        attributes["alpha"] = float(pick(rng, 0.5, 1.7, -1))
     return Drawn(op_type, {"x": x}, attributes, opset=opsets.get(op_type, 18))
 
 

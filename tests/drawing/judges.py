@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -81,11 +82,46 @@ def _scanned(drawn: Drawn) -> list[Array]:
     step = ReferenceEvaluator(drawn.attributes["body"], opsets={"": drawn.opset})
     steps = [*np.moveaxis(x, axis, 0)]
     # A step of zeros says what the sizes of no results are.
-    results = [step.run(None, {"state": state, "element": np.zeros(np.delete(x.shape, axis), x.dtype)})[1]] * (not steps)
+    results = [step.run(None, {"state": state, "element": np.zeros(np.delete(x.shape, axis), x.dtype)})[1]] * (
+        not steps
+    )
     for element in steps:
         state, result = step.run(None, {"state": state, "element": element})
         results.append(result)
     return [state, np.moveaxis(np.stack(results)[: len(steps)], 0, out)]
+
+
+def _unique(drawn: Drawn) -> Array:
+    """Slices in the order of their first occurrence, or sorted: the evaluator sorts them always."""
+    x, axis = drawn.given()["x"], drawn.attributes.get("axis")
+    found, first = np.unique(x, return_index=True, axis=axis)
+    return found if drawn.attributes.get("sorted", 1) else np.take(found, np.argsort(first), axis or 0)
+
+
+def _pooled(drawn: Drawn) -> Array:
+    """Windows one by one: the evaluator has wrong sizes of dilated windows, and of `ceil_mode`."""
+    x, given = drawn.given()["x"], drawn.attributes
+    kernel, rank = given["kernel_shape"], len(given["kernel_shape"])
+    strides, dilations = given.get("strides", [1] * rank), given.get("dilations", [1] * rank)
+    pads, mode = given.get("pads", [0] * 2 * rank), given.get("auto_pad", "NOTSET")
+    windows: list[list[list[int]]] = []
+    for k, size in enumerate(x.shape[2:]):
+        span, begin = dilations[k] * (kernel[k] - 1) + 1, pads[k]
+        over = size + pads[k] + pads[k + rank] - span
+        count = (-(-over // strides[k]) if given.get("ceil_mode") else over // strides[k]) + 1
+        if given.get("ceil_mode") and (count - 1) * strides[k] >= size + pads[k]:
+            count -= 1  # a window that begins beyond the padding before and the input
+        if mode.startswith("SAME"):
+            count = -(-size // strides[k])
+            begin = max((count - 1) * strides[k] + span - size, 0) // 2
+        starts = [place * strides[k] - begin for place in range(max(count, 0))]
+        windows.append([[at for at in range(s, s + span, dilations[k]) if 0 <= at < size] for s in starts])
+    reduce = {"MaxPool": np.max, "AveragePool": np.mean, "LpPool": lambda v, axis: np.sqrt(np.square(v).sum(axis))}
+    made = np.empty([*x.shape[:2], *map(len, windows)], x.dtype)
+    for place in itertools.product(*(range(len(each)) for each in windows)):
+        cut = x[:, :, *np.ix_(*(each[k] for each, k in zip(windows, place, strict=True)))]
+        made[:, :, *place] = reduce[drawn.op_type](cut.reshape(*x.shape[:2], -1), -1)
+    return made
 
 
 #: The judges of integers, and of operators with a NaN.
@@ -93,6 +129,8 @@ _OWN: dict[str, Callable[[Drawn], Array]] = {
     "Div": _quotient,
     "Mod": _remainder,
     **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare"), _reduced),
+    "Unique": _unique,
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pooled),
     "ArgMax": _place,
     "ArgMin": _place,
 }

@@ -89,7 +89,9 @@ def normalization(rng: Rng, op_type: str) -> Drawn:
     if op_type == "GroupNormalization":
         scale = values(rng, dtype, [4 if opset >= 21 else 2])
         return Drawn(op_type, {"x": x, "s": scale, "b": scale}, {"num_groups": 2}, opset=opset, tolerance=5e-2)
-    return Drawn(op_type, {"x": x, "s": values(rng, dtype, [3])}, opset=opset, tolerance=5e-2)
+    axis = int(pick(rng, 1, 2, -1))
+    attributes = {"axis": axis} if axis != -1 or rng.random() < 0.5 else {}
+    return Drawn(op_type, {"x": x, "s": values(rng, dtype, x.shape[axis:])}, attributes, opset=opset, tolerance=5e-2)
 
 
 def attention(rng: Rng, op_type: str) -> Drawn:
@@ -148,7 +150,13 @@ def transform(rng: Rng, op_type: str) -> Drawn:
     if op_type == "DFT":
         x = rng.standard_normal([2, length, int(pick(rng, 1, 2))]).astype(kind)
         attributes: dict[str, Any] = {"axis": 1} if rng.random() < 0.5 else {}
-        return Drawn(op_type, {"x": x}, attributes, opset=17, tolerance=1e-2)
+        given: dict[str, Any] = {"x": x}
+        if rng.random() < 0.4:
+            given["length"] = np.array(int(pick(rng, length, length + 1, max(length - 1, 1))))
+        if rng.random() < 0.3:
+            given = {"x": x, "length": given.get("length"), "axis": np.array(int(pick(rng, 1, -2)))}
+            return Drawn(op_type, given, {}, ("axis",), opset=20, tolerance=1e-2)
+        return Drawn(op_type, given, attributes, opset=17, tolerance=1e-2)
     signal = rng.standard_normal([1, length + 6, 1]).astype("float32" if kind == "float16" else kind)
     window = np.ones(length, signal.dtype)
     return Drawn(op_type, {"x": signal, "step": np.array(2), "w": window}, opset=17, tolerance=1e-2)

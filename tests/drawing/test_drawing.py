@@ -17,7 +17,10 @@ import pytest
 
 from drawing.declaration import GENERATORS, missing, pinned, unknown
 from drawing.engine import cases, every_rule, examine, outcome
+from drawing.reads import attributes_read, inputs_read, said
 from onnx_sparse.converters.onnxruntime import integers
+from onnx_sparse.converters.onnxruntime.guards import GUARDS
+from onnx_sparse.converters.onnxruntime.pooling import ShortInput
 from onnx_sparse.converters.rewriting.rule import Rule
 from onnx_sparse.converters.rewriting.rules.dropped_ids import DropNegative
 
@@ -45,6 +48,48 @@ def test_a_few_graphs_of_a_rule(name):
     report = examine(every, [turn * len(every) + place for turn in range(rounds) for place in own])
     assert report.found == []
     assert report.outcomes["equal"] > (0 if name in SELDOM_EQUAL else 0.5 * sum(report.outcomes.values()))
+
+
+#: What generators leave out of what their guards read, and why.
+NOT_DRAWN = {
+    **dict.fromkeys(
+        [("IntegerSum", "ReduceL1", "noop_with_empty_axes"), ("IntegerSum", "ReduceSumSquare", "noop_with_empty_axes")],
+        "ONNX does not say whether the elements stay what they are",
+    ),
+    **dict.fromkeys(
+        [
+            ("ResizedAxes", "Resize", "antialias"),
+            ("ResizedAxes", "Resize", "keep_aspect_ratio_policy"),
+            ("NearestOfOtherTypes", "Resize", "keep_aspect_ratio_policy"),
+        ],
+        "the evaluator has another answer for them with axes",
+    ),
+}
+
+
+def test_generators_draw_what_their_guards_read():
+    """Each attribute with a value that is not its default, and each input; else a guard is never tested with it."""
+    guards = [case for case in cases("!MissingKernel") if case[0] in GUARDS]
+    left_out = set()
+    for (rule, anchor), group in itertools.groupby(guards, key=lambda case: case[:2]):
+        attributes, inputs, opset = set(), set(), 1
+        for _, _, generator in group:
+            for seed in range(100):
+                drawn = generator(np.random.default_rng(seed), anchor)
+                opset = max(opset, drawn.opset)
+                for node in (node for node in drawn.nodes() if node.op_type == anchor):
+                    attributes |= said(node, drawn.opset)
+                    inputs |= {place for place, name in enumerate(node.input) if name}
+        left_out |= {(rule.__name__, anchor, name) for name in attributes_read(rule, anchor, opset) - attributes}
+        left_out |= {(rule.__name__, anchor, place) for place in inputs_read(rule, anchor, opset) - inputs}
+    assert left_out == NOT_DRAWN.keys()
+
+
+def test_what_is_read_is_found():
+    """In a method, in a function that it calls, and in one of another module."""
+    assert attributes_read(ShortInput, "MaxPool", 18) >= {"auto_pad", "ceil_mode", "strides", "pads", "dilations"}
+    assert "storage_order" not in attributes_read(ShortInput, "MaxPool", 18)
+    assert inputs_read(integers.IntegerSum, "ReduceSum", 18) >= {0, 1}
 
 
 def test_a_fault_of_a_guard_is_found(monkeypatch):

@@ -95,7 +95,7 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
         )
     ),
     ("short inputs with ceil_mode", "onnx_sparse/converters/onnxruntime/pooling.py",
-     ' or given.get("ceil_mode", 0):', ":", "tests/drawing"),
+     ' or given.get("ceil_mode", 0):', ":", f"{_TESTS}/onnxruntime/test_pooling.py"),
     ("bits of a varint", "converters/varint.py", "byte & 127", "byte & 63", f"{_TESTS}/test_varint.py"),
 )  # fmt: skip
 

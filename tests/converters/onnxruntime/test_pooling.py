@@ -6,7 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from drawing.judges import judge
 from onnx import TensorProto, helper
+from support.comparison import difference
+from support.drawn_nodes import Drawn
+from support.random_nodes import convert
 
 import onnx_sparse
 from onnx_sparse.converters.onnxruntime.guards import guard
@@ -42,3 +46,19 @@ def test_a_known_size_needs_no_guard():
     graph = helper.make_graph([node], "pooling", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     assert not guard(model, omitted=[PoolOfNaN])
+
+
+@pytest.mark.parametrize("op_type", ["AveragePool", "LpPool", "MaxPool"])
+def test_results_are_as_many_as_windows_begin(op_type: str) -> None:
+    """Of inputs that are shorter than a window, and of others; with `ceil_mode`, the last window may end beyond."""
+    for size, kernel, stride, rounds_up in itertools.product(range(1, 7), (2, 3), (2, 3), (0, 1)):
+        if size < kernel and rounds_up:
+            continue  # ONNX does not say whether there is a window
+        attributes = {"kernel_shape": [kernel], "strides": [stride], "ceil_mode": rounds_up}
+        x = np.arange(1, size + 1, dtype=np.float32).reshape(1, 1, size)
+        drawn = Drawn(op_type, {"x": x}, attributes, opset=22)
+        model = drawn.model(np.random.default_rng(size))
+        model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "n"
+        (got,) = onnx_sparse.InferenceSession(convert(model)).run(None, {"x": x})
+        (wanted,) = judge(drawn)
+        assert not difference(wanted, got, 1e-5), (size, attributes)
