@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from onnx_sparse.scoring.row_sources import Source
     from onnx_sparse.scoring.score_file import Job
 
-#: Ends of names of files that people expect to get, and that `score` does not write.
-_OTHER_FORMATS = frozenset(
-    {".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".npz", ".npy", ".xlsx"}
-)
+#: Ends of names of files that people expect to get, and that `score` does not write; and those of compressed ones.
+_OTHER_FORMATS = frozenset({".tsv", ".arrow", ".feather", ".npz", ".npy", ".xlsx", ".orc"})
+_COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4", ".xz", ".zip"})
+#: The output that is no file.
+_STREAM = "-"
 #: The extra with each package that is imported here.
 _EXTRAS = {"pyarrow": "score", "ray": "ray", "pyspark": "spark"}
 #: Rows of the first file that are tried together and alone.
@@ -61,7 +62,13 @@ class ScoreSettings:
         metadata=option("a file, a folder of them, or a pattern in quotes", "ROWS", position=True, parse=str)
     )
     output: FilePath = field(
-        metadata=option("the folder for the scores; a file if it ends in .parquet", "OUT", short="-o", parse=str)
+        metadata=option(
+            "the folder for the scores; a file if it ends in .parquet, .csv, .json or .jsonl; - for standard output "
+            "(CSV if the rows are CSV, else JSON lines)",
+            "OUT",
+            short="-o",
+            parse=str,
+        )
     )
     _: KW_ONLY
     columns: Mapping[str, str] | None = field(
@@ -225,6 +232,8 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
         raise CommandError(f"{what} needs {package}: {install_command(_EXTRAS[package])}") from None
     columns, path, out = dict(settings.columns or {}), Path(settings.model), place_of(os.fspath(settings.output))
     _refuse_other_formats(out)
+    if out.path == _STREAM and settings.engine != "local":
+        raise UsageError(f"-o - is written by this process, not by --engine {settings.engine}; give a file or a folder")
     model = _model_digest(path)
     watch = watch or Watch()
     jobs = _jobs(settings, out, model, watch)
@@ -232,7 +241,8 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
         try:
             Path(out.path).mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise CommandError(f"cannot write {out}: it is not a folder, and does not end in .parquet") from None
+            ends = "does not end in .parquet, .csv, .json or .jsonl"
+            raise CommandError(f"cannot write {out}: it is not a folder, and {ends}") from None
     left = [job for job in jobs if not (settings.resume and job.is_done())]
     # Also where nothing is written any more.
     remove_all_abandoned(Path(job.target.path) for job in jobs if not job.target.store)
@@ -386,15 +396,33 @@ def _refuse_other_formats(out: Place) -> None:
     Raises:
         UsageError: It is not a folder that is there, or named as one with a slash.
     """
+    from onnx_sparse.scoring.text_scores import FORMATS
+
     name = PurePosixPath(out.path)
-    if name.suffix.lower() in _OTHER_FORMATS and not out.path.endswith("/") and not out.is_folder():
-        ways = f"use -o {name.stem}.parquet for one file, or -o {name.stem}/ for a folder"
-        raise UsageError(f"-o {out}: scores are Parquet files; {ways}")
+    suffixes = [suffix.lower() for suffix in name.suffixes]
+    inner = {suffixes[-2]} if len(suffixes) > 1 and suffixes[-1] in _COMPRESSED else set()
+    is_other = suffixes and (suffixes[-1] in _OTHER_FORMATS or inner & {*FORMATS, *_OTHER_FORMATS, ".parquet"})
+    if is_other and not out.path.endswith("/") and not out.is_folder():
+        ways = f"use -o {name.stem.partition('.')[0]}.parquet for one file, or -o {name.stem}/ for a folder"
+        raise UsageError(f"-o {out}: scores are Parquet, CSV or JSON files; {ways}")
 
 
 def _is_file(out: Place) -> bool:
     """Whether OUT is a file, not a folder of files."""
-    return out.path.lower().endswith(".parquet") and not out.is_folder()
+    from onnx_sparse.scoring.text_scores import FORMATS
+
+    is_named = PurePosixPath(out.path).suffix.lower() in (".parquet", *FORMATS) and not out.path.endswith("/")
+    return out.path == _STREAM or (is_named and not out.is_folder())
+
+
+def _text(source: Source, out: Place) -> str:
+    """How the scores of a file are written as text; empty for Parquet."""
+    from onnx_sparse.scoring.row_files import kind_of
+    from onnx_sparse.scoring.text_scores import FORMATS
+
+    if out.path == _STREAM:
+        return "csv" if kind_of(source.relative) in (".csv", ".tsv") else "jsonl"
+    return FORMATS.get(PurePosixPath(out.path).suffix.lower(), "") if _is_file(out) else ""
 
 
 def _jobs(settings: ScoreSettings, out: Place, model: str, watch: Watch) -> list[Job]:
@@ -414,7 +442,7 @@ def _jobs(settings: ScoreSettings, out: Place, model: str, watch: Watch) -> list
         watch.note(f"passed over what holds no rows: {printable(names)}")
     if _is_file(out) and (len(sources) > 1 or settings.partition_by):
         what = "--partition-by makes folders" if settings.partition_by else f"there are {len(sources)} files of rows"
-        raise UsageError(f"{out} is one file, and {what}; give a folder")
+        raise UsageError(f"-o {out} is one file, and {what}; give a folder")
     given = json.dumps({**settings.decisive(), "model": model, "onnxruntime": onnxruntime.__version__}, sort_keys=True)
     asked = _asked_types(settings)
     jobs: dict[Place, Job] = {}
@@ -436,6 +464,8 @@ def _jobs(settings: ScoreSettings, out: Place, model: str, watch: Watch) -> list
             settings.csv_delimiter,
             tuple(settings.partition_by),
             settings.dependent_rows == "alone",
+            _text(source, out),
+            out.path == _STREAM,
         )
     return list(jobs.values())
 
@@ -462,7 +492,8 @@ def _targets(source: Source, out: Place, *, partitioned: bool) -> tuple[Place, P
     from onnx_sparse.scoring.row_files import stem_of
 
     if _is_file(out):
-        return out, out.parent / "_bad" / out.name
+        stem = stem_of(source.relative) if out.path == _STREAM else PurePosixPath(out.name).stem
+        return out, out.parent / "_bad" / f"{stem}.parquet"
     relative = PurePosixPath(source.relative)
     name = f"{stem_of(relative.name)}.parquet"
     if partitioned:

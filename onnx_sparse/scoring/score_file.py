@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from onnx_sparse.scoring.places import Place, new_place
 from onnx_sparse.scoring.row_files import UnreadableError, batches_of
 from onnx_sparse.scoring.row_sources import Source
 from onnx_sparse.scoring.text_rows import RowBatch, Wanted
+from onnx_sparse.scoring.text_scores import TextScores
 from onnx_sparse.sessions.ort_errors import ort_message
 
 #: The key in the metadata of a file that says what it was made from.
@@ -63,6 +65,8 @@ class Job:
         delimiter: What separates the cells of CSV.
         partition_by: The kept columns that are folders of the scores.
         alone: Whether the model runs on each row by itself.
+        text: How scores are written: `csv`, `json` or `jsonl`; empty for Parquet.
+        is_streamed: Whether scores go to standard output.
     """
 
     source: Source
@@ -76,6 +80,8 @@ class Job:
     delimiter: str = ","
     partition_by: tuple[str, ...] = ()
     alone: bool = False
+    text: str = ""
+    is_streamed: bool = False
 
     def origin(self) -> str:
         """What the scores depend on: equal for a file that need not be scored again."""
@@ -85,7 +91,7 @@ class Job:
         """Whether there are scores, of whatever."""
         if self.partition_by:
             return Partitions(self.target, self.partition_by).origin() is not None
-        return self.target.exists()
+        return not self.is_streamed and self.target.exists()
 
     def first_bad(self) -> str | None:
         """The first row that could not be scored when the scores that are there were made, and how many there are."""
@@ -98,7 +104,9 @@ class Job:
         return f"{count} bad row{'s' * (count > 1)}, the first: {first.column(0)[0].as_py()}"
 
     def is_done(self) -> bool:
-        """Whether the scores are there, made from the same."""
+        """Whether the scores are there, made from the same; text does not tell."""
+        if self.text:
+            return False
         if self.partition_by:
             return Partitions(self.target, self.partition_by).origin() == self.origin()
         try:
@@ -130,6 +138,7 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
         CommandError: It cannot be scored or written.
     """
     kept: dict[str, KeptType] = {}
+    sent = _Sent()
     while True:
         done = 0
 
@@ -139,16 +148,16 @@ def score(scorer: Scorer, job: Job, count: Callable[[int], None]) -> Done:
             count(more)
 
         try:
-            return _score(scorer, job, kept, tell)
+            return _score(scorer, job, kept, tell, sent)
         except WidenedError as error:
             count(-done)
             kept |= error.types
 
 
-def _score(scorer: Scorer, job: Job, kept: Mapping[str, KeptType], count: Callable[[int], None]) -> Done:
+def _score(scorer: Scorer, job: Job, kept: Mapping[str, KeptType], count: Callable[[int], None], sent: _Sent) -> Done:
     wanted = _wanted(scorer, job, kept)
     rows = 0
-    with _Scores(job) as scores, _BadRows(job) as bad:
+    with _Scores(job, sent) as scores, _BadRows(job) as bad:
         for batch in batches_of(job.source, job.batch_rows, wanted):
             scoring = _Batch(scorer, job, batch, bad)
             scores.write(scoring.scored())
@@ -325,14 +334,21 @@ def _writing(job: Job, what: str = "scores") -> Iterator[None]:
         raise CommandError(f"{job.source}: its {what} cannot be written: {kind}") from error
 
 
+@dataclass
+class _Sent:
+    """How many scores have been written to standard output, where they cannot be taken back."""
+
+    rows: int = 0
+
+
 class _Scores(contextlib.ExitStack):
     """The files that the scores of a job go to, which replace those before when the block has ended."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, sent: _Sent) -> None:
         super().__init__()
-        self._job = job
+        self._job, self._sent, self._left = job, sent, sent.rows
         self._partitions = Partitions(job.target, job.partition_by) if job.partition_by else None
-        self._writers: dict[Place, pq.ParquetWriter] = {}
+        self._writers: dict[Place, pq.ParquetWriter | TextScores] = {}
         try:
             self._origin = job.origin()  # before it is read: what changes meanwhile is another file
         except OSError as error:
@@ -342,6 +358,12 @@ class _Scores(contextlib.ExitStack):
     def write(self, table: pa.Table) -> None:
         """Write the scores of a batch."""
         with _writing(self._job):
+            if self._job.is_streamed:
+                new = table.slice(self._left)  # it begins again if a kept column turns out to have another type
+                self._left -= table.num_rows - new.num_rows
+                self._writer(self._job.target, table.schema).write_table(new)
+                self._sent.rows += new.num_rows
+                return
             if self._partitions is None:
                 self._writer(self._job.target, table.schema).write_table(self._marked(table))
                 return
@@ -351,10 +373,16 @@ class _Scores(contextlib.ExitStack):
     def _marked(self, table: pa.Table) -> pa.Table:
         return table.replace_schema_metadata(self._metadata)
 
-    def _writer(self, place: Place, schema: pa.Schema) -> pq.ParquetWriter:
+    def _writer(self, place: Place, schema: pa.Schema) -> pq.ParquetWriter | TextScores:
         if place not in self._writers:
-            file = self.enter_context(new_place(place))
-            self._writers[place] = self.enter_context(pq.ParquetWriter(file, schema.with_metadata(self._metadata)))
+            job = self._job
+            file: Any = sys.stdout.buffer if job.is_streamed else self.enter_context(new_place(place))
+            made = (
+                TextScores(file, job.text, schema.names, job.delimiter, begun=self._sent.rows > 0)
+                if job.text
+                else pq.ParquetWriter(file, schema.with_metadata(self._metadata))
+            )
+            self._writers[place] = self.enter_context(made)
         return self._writers[place]
 
     def __exit__(self, *failed: Any) -> bool:

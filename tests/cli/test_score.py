@@ -492,7 +492,7 @@ def test_the_gist_of_what_engines_say(message):
     assert gist(message) == "ModuleNotFoundError: No module named 'a'"
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".JSON", ".jsonl", ".tsv", ".arrow", ".npz"])
+@pytest.mark.parametrize("suffix", [".tsv", ".ARROW", ".npz", ".csv.gz", ".parquet.zip"])
 def test_names_of_other_formats_do_not_become_folders(cli, model, tmp_path, suffix):
     """But a folder that is there, or is named with a slash, is one."""
     pq.write_table(rows(3), tmp_path / "a.parquet")

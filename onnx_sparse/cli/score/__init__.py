@@ -1,4 +1,6 @@
-"""Run a model on files of rows: each becomes a Parquet file of scores in the folder OUT, or the file OUT.parquet.
+"""Run a model on files of rows: each becomes a Parquet file of scores in the folder OUT.
+
+OUT can also be a file: .parquet, .csv, .json (an array of objects) or .jsonl. -o - writes to standard output.
 
 The rows are in Parquet (.parquet), Arrow (.arrow, .feather), CSV (.csv, .tsv, with lists as JSON: [5, 7]),
 JSON lines (.jsonl, .ndjson) or TFRecord (.tfrecord) files, with a column for each feature of the model (see
@@ -25,7 +27,7 @@ from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
 from onnx_sparse.commands.score_files import Scored, ScoreSettings, Watch, score_files
-from onnx_sparse.errors import CommandError
+from onnx_sparse.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from onnx_sparse.scoring.row_sources import Source
@@ -34,7 +36,8 @@ NAME = "score"
 SUMMARY = "run a model on files of rows"
 EXAMPLES = """
 onnx-sparse score model.onnx 'in/*.parquet' -o out/ --keep uid
-onnx-sparse score model.onnx rows.csv -o scores.parquet --columns items=basket
+onnx-sparse score model.onnx rows.csv -o scores.csv --columns items=basket --keep uid
+onnx-sparse score model.onnx rows.jsonl -o - | head
 onnx-sparse score model.onnx in/ -o out/ --workers 8 --max-bad-rows 0.1% --resume
 onnx-sparse score model.onnx s3://bucket/rows/ -o s3://bucket/scores/ --engine ray --workers 64
 """
@@ -67,6 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Score the files."""
     settings = given(ScoreSettings, arguments)
+    if settings.output == "-" and arguments.json:
+        raise UsageError("--json and -o - both write to standard output; give a file or a folder")
     return watched(
         lambda doing: _score(settings, arguments, doing), stays="complete files are kept; --resume continues"
     )
@@ -101,7 +106,7 @@ class _Shown(Watch):
 
 def _end(settings: ScoreSettings, scored: Scored, *, json: bool) -> int:
     """Show what was done; a failure if files could not be read, or too many rows not be scored."""
-    if not json:
+    if not json and settings.output != "-":
         _show(scored, by_batches=settings.dependent_rows == "batch")
     details, failed = dict(scored), scored["failed"]
     if failed:
