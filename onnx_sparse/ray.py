@@ -38,8 +38,6 @@ from onnx_sparse.errors import CommandError, one_line
 from onnx_sparse.files.new_file import new_file
 from onnx_sparse.files.ranges import BLOCK, Part, damage
 from onnx_sparse.scoring.places import errors_of, place_of
-from onnx_sparse.scoring.ray_start import start
-from onnx_sparse.scoring.remote_engine import gist
 from onnx_sparse.settings import Backend, FilePath
 from onnx_sparse.sharding.manifest import MANIFEST, Manifest, read_manifest, require_files
 from onnx_sparse.sharding.messages import receive, send
@@ -295,6 +293,8 @@ class ShardedModel(SplitModel):
         if not named:  # else it may have been replaced
             read_manifest(fetched(path, self._cache, ""))
         if not ray.is_initialized():
+            from onnx_sparse.scoring.ray_start import start  # here: what scores files keeps no actor waiting
+
             start()
         kept: dict[str, Any] = {
             "namespace": _NAMESPACE,
@@ -650,6 +650,8 @@ class _Call:
 
 def ray_reason(error: RayError) -> str:
     """Why an actor does not answer: what it has raised, or the line of Ray's that says what happened."""
+    from onnx_sparse.scoring.remote_engine import gist
+
     raised = re.findall(r"errors\.\w*Error: (.*)", str(error))
     return str(raised[-1]) if raised else gist(error)
 
