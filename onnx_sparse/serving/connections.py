@@ -25,6 +25,8 @@ _FOREVER = float("inf")
 _PARSED = 1 << 14
 #: How long an answer may be unread, in seconds, and for how many bytes that are read it gets another one.
 ANSWER_SECONDS, _BYTES_PER_SECOND = 20.0, 1 << 17
+#: How long one may have read nothing, in seconds, when others need the memory.
+_STALLED_SECONDS = 1.0
 #: The bytes of answers that all clients together may have yet to read, and from which on one is looked at.
 _UNREAD, _LARGE = 1 << 28, 1 << 16
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -51,6 +53,11 @@ class _Unread:
 
     size: int
     end: float
+
+    def see(self, size: int) -> None:
+        """It has so many bytes left."""
+        self.end += max(0, self.size - size) / _BYTES_PER_SECOND
+        self.size = size
 
 
 class Connections:
@@ -166,13 +173,27 @@ class Connections:
         if unread < _LARGE:
             return
         self._unread.setdefault(connection, _Unread(unread, time.monotonic() + ANSWER_SECONDS)).size = unread
-        left = sum(each.size for each in self._unread.values())
-        for other, each in sorted(self._unread.items(), key=lambda entry: entry[1].end):
-            if left <= _UNREAD:
+        self._give_up(sum(each.size for each in self._unread.values()) - _UNREAD, connection)
+
+    def unread(self, needed: int = 0) -> int:
+        """The bytes that clients have yet to read, after those were closed that hold as many as are needed.
+
+        Only those that have read next to nothing for a second are closed.
+        """
+        now = time.monotonic()
+        for connection, each in [*self._unread.items()]:
+            each.see(connection.transport.get_write_buffer_size())
+        self._give_up(needed, None, now + ANSWER_SECONDS - _STALLED_SECONDS)
+        return sum(each.size for each in self._unread.values())
+
+    def _give_up(self, needed: int, kept: Any, end: float = _FOREVER) -> None:
+        """Close connections that hold as many bytes as are needed, those first that have read nothing for longest."""
+        for connection, each in sorted(self._unread.items(), key=lambda entry: entry[1].end):
+            if needed <= 0 or each.end > end:
                 break
-            if other is not connection:
-                left -= each.size
-                self._abort(other, "too many bytes of answers are unread")
+            if connection is not kept:
+                needed -= each.size
+                self._abort(connection, "too many bytes of answers are unread")
 
     def closed(self, connection: Any) -> None:
         """A connection is no longer open."""
@@ -186,10 +207,8 @@ class Connections:
             await asyncio.sleep(HEADER_SECONDS / 10)
             now = time.monotonic()
             for connection, unread in [*self._unread.items()]:
-                size = connection.transport.get_write_buffer_size()
-                unread.end += max(0, unread.size - size) / _BYTES_PER_SECOND
-                unread.size = size
-                if not size:
+                unread.see(connection.transport.get_write_buffer_size())
+                if not unread.size:
                     del self._unread[connection]
                 elif unread.end < now:
                     self._abort(connection, "the answer was not read in time")

@@ -12,6 +12,9 @@ import onnxruntime as ort
 
 from onnx_sparse.rows.columns import Array
 
+#: The least time that a run of its own gets, in seconds.
+SHORTEST = 0.01
+
 
 class TimedSession:
     """A session whose runs have a deadline.
@@ -32,12 +35,16 @@ class TimedSession:
         return getattr(self._session, name)
 
     @contextmanager
-    def requests(self, count: int) -> Iterator[None]:
+    def requests(self, count: int, seconds: float) -> Iterator[None]:
         """Runs of so many requests, in this thread: together, and then each by itself if that fails.
 
         If their time was up together, all have half of that time once more: what does not take long is answered.
+
+        Args:
+            count: How many.
+            seconds: How long a run may take; 0 for any time.
         """
-        self._of_thread.count, self._of_thread.seconds = count, 0.0
+        self._of_thread.count, self._of_thread.seconds, self._of_thread.first = count, 0.0, seconds
         try:
             yield
         finally:
@@ -46,7 +53,8 @@ class TimedSession:
     def run(self, names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Any]:
         """The outputs; see `onnxruntime.InferenceSession`."""
         own, count = self._of_thread, getattr(self._of_thread, "count", 0)
-        running = ort.RunOptions(), time.monotonic() + ((count and own.seconds) or self.seconds or float("inf"))
+        seconds = (own.seconds or own.first) if count else self.seconds
+        running = ort.RunOptions(), time.monotonic() + (seconds or float("inf"))
         with self._lock:
             self._running.append(running)
             running[0].terminate = self._is_over
@@ -54,7 +62,7 @@ class TimedSession:
             return list(self._session.run(names, dict(feeds), running[0]))
         except Exception as error:
             if count > 1 and is_ended(error):
-                own.seconds = self.seconds / 2 / count
+                own.seconds = max(own.first / 2 / count, SHORTEST)
             raise
         finally:
             with self._lock:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -32,7 +35,7 @@ _WITH_HEALTH = ("", _SERVICE)
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3
 
 #: Nested messages have other names than in the protocol's file; names are not sent. Repeated numbers are packed, which
-#: looks like bytes: a `PackedRequest` reads them as these.
+#: looks like bytes: a `PackedRequest` reads them as these, and a `PackedResponse` writes them so.
 _message = declare_messages(
     "inference",
     """
@@ -57,6 +60,8 @@ PackedRequest model_name=1:string model_version=2:string id=3:string parameters=
   outputs=6:RequestedOutput* raw_input_contents=7:bytes*
 InferResponse model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} outputs=5:Tensor*
   raw_output_contents=6:bytes*
+PackedResponse model_name=1:string model_version=2:string id=3:string parameters=4:{Parameter} outputs=5:PackedTensor*
+  raw_output_contents=6:bytes*
 """,
 )
 
@@ -80,6 +85,8 @@ _FIELDS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
+#: Of messages that have more bytes, one is read or written at a time.
+_LARGE = 1 << 23
 _STATUS = {
     404: grpc.StatusCode.NOT_FOUND,
     500: grpc.StatusCode.INTERNAL,
@@ -100,6 +107,7 @@ class GrpcService:
 
     def __init__(self, models: Mapping[str, ServedModel], http: HttpApp) -> None:
         self._models, self._http = models, http
+        self._large = asyncio.Lock()
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a gRPC server is given."""
@@ -115,8 +123,8 @@ class GrpcService:
             for name, (request, answer) in methods.items()
         }
         handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(
-            _refusing(self._infer)
-        )  # of bytes: they may be many
+            _refusing(self._infer), lambda content: [content]
+        )  # of bytes, which may be many, and which go when they have been read
         return grpc.method_handlers_generic_handler(_SERVICE, handlers)
 
     def health_handlers(self) -> grpc.GenericRpcHandler:
@@ -163,35 +171,50 @@ class GrpcService:
         model = find(self._models, request.name, request.version)
         return _message("ModelMetadata")(**model.loaded.metadata(model.name))
 
-    async def _infer(self, content: bytes) -> bytes:
-        with self._http.holding(len(content)):
-            return await self._answered(content)
+    async def _infer(self, held: list[bytes]) -> bytes:
+        with self._http.holding(len(held[0])):
+            return await self._answered(held)
 
-    async def _answered(self, content: bytes) -> bytes:
+    def _turn(self, size: int) -> AbstractAsyncContextManager[Any]:
+        """A block in which a large message is read or written, when it is in memory several times: one at a time."""
+        return self._large if size > _LARGE else nullcontext()
+
+    async def _answered(self, held: list[bytes]) -> bytes:
+        content = held.pop()
+        size = len(content)
         try:
-            request = await off_loop(len(content), _message("PackedRequest").FromString, content)
+            async with self._turn(size):
+                request = await off_loop(size, _message("PackedRequest").FromString, content)
         except DecodeError as error:
             raise RequestError(f"the request is not an InferRequest: {error}") from error
         model = find(self._models, request.model_name, request.model_version)
-        begun, status = perf_counter(), 500
+        begun, status, identifier = perf_counter(), 500, request.id
         try:
             loaded = model.loaded
-            feeds = await off_loop(len(content), _feeds, request, content, loaded.tensors)
+            async with self._turn(size):
+                feeds = await off_loop(size, _feeds, request, content, loaded.tensors)
             for output in request.outputs:
                 known_output(output.name, loaded.outputs)
             holders = [("the request", request), *((f"input {shown(t.name)}", t) for t in request.inputs)]
             holders += [(f"output {shown(output.name)}", output) for output in request.outputs]
             for where, holder in holders:
                 refuse_extensions(holder.parameters, where)
+            asked = [output.name for output in request.outputs]
+            is_raw = bool(request.raw_input_contents)
+            del content, request, holders, holder  # which may be large
             results = await model.answer(loaded, feeds)
-            response: bytes = await off_loop(size_of(results), _response, model.name, request, results)
+            del feeds
+            with self._http.holding_answer(results, is_text=False):
+                make = partial(_response, model.name, identifier, asked, is_raw=is_raw)
+                async with self._turn(size_of(results)):
+                    response: bytes = await off_loop(size_of(results), make, results)
             status = 200
             return response
         except RequestError as error:
             status = error.status
             raise
         finally:
-            self._http.requests.answered(model.name, "grpc", status, begun, request.id)
+            self._http.requests.answered(model.name, "grpc", status, begun, identifier)
 
 
 def _serialized(message: Any) -> bytes:
@@ -249,11 +272,13 @@ def _feeds(request: Any, content: bytes, tensors: Tensors) -> dict[str, Array]:
     return feeds
 
 
-def _response(name: str, request: Any, results: Mapping[str, Array]) -> bytes:
+def _response(
+    name: str, identifier: str, outputs: Sequence[str], results: Mapping[str, Array], *, is_raw: bool
+) -> bytes:
     """The response, serialized: raw where the request is, or where an output has no field."""
-    response = _message("InferResponse")(model_name=name, model_version=VERSION, id=request.id)
-    asked = chosen({output.name: True for output in request.outputs}, [*results], True)
-    is_raw = bool(request.raw_input_contents) or any(datatype_of(results[output]) not in _FIELDS for output in asked)
+    response = _message("PackedResponse")(model_name=name, model_version=VERSION, id=identifier)
+    asked = chosen(dict.fromkeys(outputs, True), [*results], True)
+    is_raw = is_raw or any(datatype_of(results[output]) not in _FIELDS for output in asked)
     for output in asked:
         array = results[output]
         kind = datatype_of(array)
@@ -261,8 +286,9 @@ def _response(name: str, request: Any, results: Mapping[str, Array]) -> bytes:
         if is_raw:
             response.raw_output_contents.append(to_bytes(array))
         else:
-            values = to_strings(array) if kind == "BYTES" else array.reshape(-1).tolist()
-            getattr(tensor.contents, _FIELDS[kind]).extend(values)
+            field = _FIELDS[kind]
+            values = to_strings(array) if kind == "BYTES" else [packed_numbers.packed(field, array)] * bool(array.size)
+            getattr(tensor.contents, field).extend(values)
     return bytes(response.SerializeToString())
 
 

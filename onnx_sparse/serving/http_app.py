@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +21,12 @@ from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving import endpoints, metrics
 from onnx_sparse.serving.compression import answer_encoding, check_encoding, compressed, decompressed
+from onnx_sparse.serving.connections import Connections
 from onnx_sparse.serving.endpoints import ENDPOINTS, VERSION
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH, read_request, write_response
 from onnx_sparse.serving.number_lists import cut
+from onnx_sparse.serving.ordered_thread import OrderedThread
 from onnx_sparse.serving.reading_process import ReadingProcess
 from onnx_sparse.serving.request_log import Requests, known_id
 from onnx_sparse.serving.row_requests import read_rows, write_rows
@@ -37,9 +39,14 @@ _SECONDS_OF_REST = 5
 #: How long a body may take, in seconds, and for how many bytes it gets another one.
 _BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
 
-#: How many times the largest body all bodies may take that are being read and answered, and how long one may have sent
-#: nothing, in seconds, when others need what it holds.
-_BODIES, _STALLED_SECONDS = 4, 1.0
+#: How many times the largest body all may take that are being read and answered, with their answers. What is smaller
+#: may take more: so many times its size is left to it, up to one of these.
+_HELD, _LEFT = 5, 8
+#: How long a body may have sent less than so many bytes, in seconds, when others need what it holds.
+_STALLED_SECONDS, _STALLED_BYTES = 1.0, 1 << 16
+
+#: How often memory is returned to the system, in seconds, and after how many bytes of requests.
+_TRIM_SECONDS, _TRIM_BYTES = 1.0, 1 << 25
 
 #: The header with what a client calls its request.
 _ID_HEADER = "x-request-id"
@@ -50,10 +57,11 @@ SERVER = {"name": "onnx_sparse", "version": __version__, "extensions": ["binary_
 
 @dataclass
 class _Reading:
-    """A body that is being read: its time, and when it has last come further."""
+    """A body that is being read: its time, when it had last come further, and by what it has since."""
 
     limit: asyncio.Timeout
     last: float
+    since: int = 0
 
 
 class HttpApp:
@@ -68,7 +76,8 @@ class HttpApp:
     def __init__(self, models: Mapping[str, ServedModel], most_bytes: int, requests: Requests) -> None:
         self._models, self._most_bytes, self.requests = models, most_bytes, requests
         self.draining = asyncio.Event()
-        self._held = 0
+        self.connections: Connections | None = None
+        self._held = self._released = 0
         self._reading: dict[Request, _Reading] = {}
         self.app = Starlette(
             routes=[Route(each.path, getattr(self, f"_{each.handler}"), methods=[each.method]) for each in ENDPOINTS],
@@ -79,6 +88,7 @@ class HttpApp:
                 Exception: _failed,
             },
         )
+        self.app.state.http = self
         self.app.router.redirect_slashes = False  # a redirect would repeat the client's Host
 
     @property
@@ -108,7 +118,7 @@ class HttpApp:
             status = error.status
             raise
         finally:
-            self._held -= request.state.held
+            self._release(request.state.held)
             self.requests.answered(model.name, protocol, status, begun, request.headers.get(_ID_HEADER, ""))
 
     def _model(self, request: Request) -> ServedModel:
@@ -126,7 +136,9 @@ class HttpApp:
                 async with asyncio.timeout(_BODY_SECONDS) as limit:
                     reading = self._reading[request] = _Reading(limit, asyncio.get_running_loop().time())
                     async for part in stream:
-                        reading.last = asyncio.get_running_loop().time()
+                        reading.since += len(part)
+                        if reading.since >= _STALLED_BYTES:
+                            reading.last, reading.since = asyncio.get_running_loop().time(), 0
                         self._hold(request, len(part))
                         if refusal := self._refusal(len(body) + len(part)):
                             break
@@ -162,7 +174,51 @@ class HttpApp:
         try:
             yield
         finally:
-            self._held -= size
+            self._release(size)
+
+    @contextmanager
+    def holding_answer(self, results: Mapping[str, Array], *, is_text: bool = True) -> Iterator[None]:
+        """Count results, and what is written of them, as held.
+
+        Args:
+            results: The results.
+            is_text: Whether numbers are written as text.
+
+        Raises:
+            RequestError: Too much is held.
+        """
+        own = sum(array.nbytes for array in results.values())
+        size = own + (size_of(results) if is_text else own)
+        unread = self._unread(0)
+        if size > _LARGE and self._held + unread > self._most_bytes:  # else it is the only one
+            room = self._limit(size) - size
+            unread = self._unread(self._held + unread - room)
+            if self._held_after(self._held + unread - room) + unread > room:
+                raise RequestError(f"other requests and answers with {self._held + unread} bytes wait; try later", 503)
+        self._held += size
+        try:
+            yield
+        finally:
+            self._release(size)
+
+    def _unread(self, needed: int) -> int:
+        """The bytes of unread answers, after connections were closed that read nothing: as many as needed."""
+        return 0 if self.connections is None else self.connections.unread(needed)
+
+    def _limit(self, size: int) -> int:
+        return _HELD * self._most_bytes - min(self._most_bytes, _LEFT * size)
+
+    def _release(self, size: int) -> None:
+        self._held -= size
+        self._released += size
+
+    async def return_memory(self) -> None:
+        """Return memory that requests held to the system, until canceled: allocators keep it for more of their kind."""
+        while trim := _trim():
+            await asyncio.sleep(_TRIM_SECONDS)
+            if self._released > _TRIM_BYTES:
+                self._released = 0
+                await asyncio.to_thread(trim, 0)
 
     def _hold(self, request: Request, size: int) -> None:
         self._held += size
@@ -173,7 +229,7 @@ class HttpApp:
         if size > self._most_bytes:
             text = f"the request is larger than {self._most_bytes} bytes, the most that this server takes"
             return RequestError(text, 413)
-        if size > _LARGE and self._held_after(self._held - _BODIES * self._most_bytes) > _BODIES * self._most_bytes:
+        if size > _LARGE and self._held_after(self._held - self._limit(size)) > self._limit(size):
             return RequestError(f"other requests with {self._held} bytes are being answered; try later", 503)
         return None
 
@@ -240,7 +296,8 @@ async def _infer(model: ServedModel, request: Request, body: bytearray) -> Respo
     length = request.headers.get(HEADER_LENGTH)
     wanted = await _read(["data"], length, read_request, body, length, loaded.tensors, loaded.outputs)
     results = await model.answer(loaded, wanted.feeds)
-    content, header = await off_loop(size_of(results), write_response, model.name, wanted, results)
+    with request.app.state.http.holding_answer(results):
+        content, header = await off_loop(size_of(results), write_response, model.name, wanted, results)
     if header is None:
         return await _response(request, content, "application/json", {})
     return await _response(request, content, "application/octet-stream", {HEADER_LENGTH: str(header)})
@@ -251,7 +308,8 @@ async def _predict(model: ServedModel, request: Request, body: bytearray) -> Res
     feeds, rows, asked = await _read(loaded.features, None, read_rows, body, loaded.features, loaded.outputs)
     results = await model.answer(loaded, feeds)
     results = {name: results[name] for name in asked}
-    content = await off_loop(size_of(results), write_rows, results, rows)
+    with request.app.state.http.holding_answer(results):
+        content = await off_loop(size_of(results), write_rows, results, rows)
     return await _response(request, content, "application/json", {})
 
 
@@ -268,9 +326,9 @@ async def _response(request: Request, content: bytearray, kind: str, headers: di
 _LARGE, _HUGE = 1 << 16, 1 << 20
 #: Read and write what is large, one request after another, so that the others share the processor with one of them; a
 #: very large one does not keep large ones waiting.
-_readers = {is_huge: ThreadPoolExecutor(1, thread_name_prefix="large requests") for is_huge in (False, True)}
+_readers = {is_huge: OrderedThread("large requests") for is_huge in (False, True)}
 #: Reads JSON with more than `_HUGE` characters next to long lists of numbers, and waits for it: numbers do not.
-_process, _texts = ReadingProcess(), ThreadPoolExecutor(1, thread_name_prefix="large texts")
+_process, _texts = ReadingProcess(), OrderedThread("large texts")
 
 _R = TypeVar("_R")
 
@@ -279,7 +337,7 @@ async def off_loop(size: int, work: Callable[..., _R], *arguments: Any) -> _R:
     """What a function returns, called in another thread if it has much to do: health is answered meanwhile."""
     if size <= _LARGE:
         return work(*arguments)
-    return await asyncio.get_running_loop().run_in_executor(_readers[size > _HUGE], partial(work, *arguments))
+    return await asyncio.wrap_future(_readers[size > _HUGE].submit(size, partial(work, *arguments)))
 
 
 async def _read(
@@ -290,8 +348,17 @@ async def _read(
 
     if size > _HUGE and len((await off_loop(size, cut, body, keys))[0]) > _HUGE:
         reading = partial(_process.call, work, body, *arguments)
-        return await asyncio.get_running_loop().run_in_executor(_texts, reading)
+        return await asyncio.wrap_future(_texts.submit(size, reading))
     return await off_loop(len(body), work, body, *arguments)
+
+
+def _trim() -> Callable[[int], object] | None:
+    """What returns the memory that is free to the system; None if the C library has no such function."""
+    try:
+        found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+    except (OSError, TypeError, AttributeError):  # Windows, macOS, musl
+        return None
+    return found
 
 
 def size_of(results: Mapping[str, Array]) -> int:

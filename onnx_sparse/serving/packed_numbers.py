@@ -24,6 +24,29 @@ FIELDS = (*_FIXED, *_VARIABLE)
 _MOST_BYTES, _PIECE = 10, 1 << 20
 
 
+def packed(field: str, array: Array) -> bytes:
+    """The bytes of numbers in a field, packed.
+
+    Args:
+        field: One of `FIELDS`.
+        array: The numbers.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if (dtype := _FIXED.get(field)) is not None:
+        return flat.astype(dtype, copy=False).tobytes()
+    pieces = []
+    for begin in range(0, flat.size, _PIECE // _MOST_BYTES):
+        values = flat[begin : begin + _PIECE // _MOST_BYTES]
+        values = values.astype(np.int64 if values.dtype.kind == "i" else np.uint64).view(np.uint64)
+        shifted = values[:, None] >> np.arange(0, 7 * _MOST_BYTES, 7, dtype=np.uint64)
+        is_sent = shifted != 0
+        is_sent[:, 0] = True
+        content = (shifted & np.uint64(0x7F)).astype(np.uint8)
+        content[:, :-1] |= np.where(is_sent[:, 1:], np.uint8(0x80), np.uint8(0))
+        pieces.append(content[is_sent].tobytes())
+    return b"".join(pieces)
+
+
 def numbers(field: str, chunks: Sequence[bytes]) -> Array | None:
     """The numbers in the packed chunks of a field; None if these are no numbers.
 

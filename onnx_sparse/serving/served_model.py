@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,7 +20,7 @@ from onnx_sparse.rows.model_features import features
 from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.serving import metrics
-from onnx_sparse.serving.deadlines import TimedSession, is_ended
+from onnx_sparse.serving.deadlines import SHORTEST, TimedSession, is_ended
 from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError
 from onnx_sparse.serving.located_errors import located
@@ -37,10 +37,13 @@ _MOST_SECONDS = 60.0
 _SHORT = 0.02
 #: The bytes of requests that run together: a larger one would keep the others of its run waiting.
 _MOST_JOINED = 1 << 22
-#: How many requests may wait to run again alone, because their time was up together with others'.
-_MOST_SUSPECTS = 8
-#: How often a run is compared with its time: that of a request is a part of the time of its batch after that was up.
-_CHECK_SECONDS, _LEAST_CHECKS = 0.25, 16
+#: How many requests may wait to run alone, because their time was up.
+_MOST_SUSPECTS = 256
+#: A run next to which others wait has so many times what nine of ten of the last ones took, and at least so many
+#: seconds, once so many are known.
+_PATIENCE, _LEAST_PATIENCE, _KNOWN, _FEW = 8, 0.25, 100, 10
+#: How often a run is compared with its time, of which this is a part; and the most and least seconds between.
+_CHECKS, _MOST_CHECK_SECONDS = 16, 0.25
 #: For how long after a run the rows are looked for that are at fault.
 _SEARCH_SECONDS = 0.5
 #: Errors of a run that the values of the request have caused.
@@ -105,26 +108,57 @@ class _Waiting:
     loaded: LoadedModel
     feeds: dict[str, Array]
     answer: asyncio.Future[list[Array]]
+    seconds: float = 0  # how long its run took until its time was up
 
 
 class _Lane:
     """Requests that wait for one run after another.
 
     Args:
-        most: How many run together; 0 for as many as the limits say.
+        then: Where those go whose time is up, of which each runs alone; None if they are answered with an error.
+        most: How many run together.
+        seconds: How long a run may take; 0 for any time.
     """
 
-    def __init__(self, most: int = 0) -> None:
-        self.most = most
+    def __init__(self, then: _Lane | None, most: int, seconds: float) -> None:
+        self.then, self.most, self._seconds = then, most, seconds
         self.queue: deque[_Waiting] = deque()
         self.arrived = asyncio.Event()
+        self._took: deque[float] = deque(maxlen=_KNOWN)
+        self._answer_bytes = 0.0
+
+    def add(self, waiting: _Waiting) -> None:
+        """Let a request wait."""
+        self.queue.append(waiting)
+        self.arrived.set()
+
+    def learn(self, seconds: float, answers: Sequence[list[Array] | Exception]) -> None:
+        """Take note of a run."""
+        if not any(isinstance(answer, Exception) and is_ended(answer) for answer in answers):
+            self._took.append(seconds)
+        sizes = [sum(array.nbytes for array in answer) for answer in answers if not isinstance(answer, Exception)]
+        self._answer_bytes = max(*sizes, self._answer_bytes / 2, 0)
+
+    @property
+    def seconds(self) -> float:
+        """How long a run may take: not much longer than usual if the requests can run elsewhere; 0 for any time."""
+        if self.then is None or len(self._took) < _FEW or not self._seconds:
+            return self._seconds
+        usual = sorted(self._took)[len(self._took) * 9 // 10]
+        return min(self._seconds, max(_LEAST_PATIENCE, _PATIENCE * usual))
+
+    @property
+    def answer_bytes(self) -> int:
+        """About how many bytes an answer may have, by those of the last runs."""
+        return int(self._answer_bytes)
 
 
 class ServedModel:
     """A model under a name. Requests that arrive during a run form the next batch.
 
-    Requests with many bytes wait in a lane of their own, so that the others share the processor with one of them. So do
-    those that may be why the time of a batch was up.
+    Requests with many bytes wait in a lane of their own, so that the others share the processor with one of them. A run
+    that takes much longer than usual ends; those of its requests that need longer run alone, in a lane of their own, as
+    long again, and then in another lane, until the time of a run is up.
 
     Args:
         name: The name in addresses.
@@ -138,9 +172,11 @@ class ServedModel:
         self._reading = asyncio.Lock()
         self._failures = 0
         self.loaded = LoadedModel(path, limits.threads, limits.run_seconds)
-        self._lanes = {is_large: _Lane() for is_large in (False, True)}
-        self._suspects = _Lane(most=1)
-        self._threads = ThreadPoolExecutor(len(self._lanes) + 1, thread_name_prefix=f"model {name}")
+        slow = _Lane(None, 1, limits.run_seconds)
+        suspects = _Lane(slow, 1, limits.run_seconds)
+        self._lanes = {large: _Lane(suspects, limits.batch_requests, limits.run_seconds) for large in (False, True)}
+        self._others = suspects, slow
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix=f"model {name}")
         self._sizes, self._seconds = metrics.BATCHES.labels(name), metrics.RUN_SECONDS.labels(name)
         self._waiting = metrics.WAITING.labels(name)
 
@@ -160,10 +196,8 @@ class ServedModel:
         if waiting >= self._limits.waiting_requests:
             raise RequestError(f"{waiting} requests wait already, the most that are allowed; try later", 503)
         future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
-        lane = self._lanes[_size(feeds) > _MOST_JOINED]
-        lane.queue.append(_Waiting(loaded, feeds, future))
+        self._lanes[_size(feeds) > _MOST_JOINED].add(_Waiting(loaded, feeds, future))
         self._waiting.set(waiting + 1)
-        lane.arrived.set()
         return dict(zip(loaded.outputs, await future, strict=True))
 
     def _count(self) -> int:
@@ -172,51 +206,62 @@ class ServedModel:
     async def work(self) -> None:
         """Answer requests until canceled."""
         async with asyncio.TaskGroup() as tasks:
-            for lane in (*self._lanes.values(), self._suspects):
+            for lane in (*self._lanes.values(), *self._others):
                 tasks.create_task(self._work(lane))
 
     async def _work(self, lane: _Lane) -> None:
         """Answer the requests of a lane until canceled."""
-        loop = asyncio.get_running_loop()
         while True:
             await lane.arrived.wait()
-            batch = self._next_batch(lane)
-            if not batch:
+            if not await self._run(lane):
                 lane.arrived.clear()
-                continue
-            begun = perf_counter()
-            answers: Sequence[list[Array] | Exception]
-            try:
-                loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
-                running = loop.run_in_executor(self._threads, _answers, loaded, feeds)
-                often = min(_CHECK_SECONDS, (loaded.timed.seconds or 1e9) / 2 / len(batch) / _LEAST_CHECKS)
-                while not (await asyncio.wait({running}, timeout=often))[0]:
-                    loaded.timed.end_late_runs()
-                answers = running.result()
-            except asyncio.CancelledError:  # the server ends: a process that waits for a run does not
-                batch[0].loaded.timed.end_runs()
-                raise
-            except Exception as error:  # else all later requests would wait forever
-                answers = [error] * len(batch)
-            self._seconds.observe(perf_counter() - begun)
-            self._sizes.observe(len(batch))
-            for waiting, answer in zip(batch, answers, strict=True):
-                if not waiting.answer.done():  # else its client has gone
-                    if isinstance(answer, Exception) and is_ended(answer):
-                        if len(batch) > 1 and len(self._suspects.queue) < _MOST_SUSPECTS:
-                            self._suspects.queue.append(waiting)
-                            self._suspects.arrived.set()
-                            continue
-                        answer = RequestError(f"the run took longer than {self._limits.run_seconds:g} seconds", 504)
-                    _set(waiting.answer, answer)
+
+    async def _run(self, lane: _Lane) -> bool:
+        """Answer the next requests of a lane; returns whether there were any. Nothing holds them afterwards."""
+        batch = self._next_batch(lane)
+        if not batch:
+            return False
+        begun = perf_counter()
+        answers: Sequence[list[Array] | Exception]
+        seconds = (lane.then and batch[0].seconds) or lane.seconds
+        try:
+            loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
+            running = asyncio.get_running_loop().run_in_executor(self._threads, _answers, loaded, feeds, seconds)
+            often = min(_MOST_CHECK_SECONDS, max((seconds or 1e9) / len(batch) / _CHECKS, SHORTEST))
+            while not (await asyncio.wait({running}, timeout=often))[0]:
+                loaded.timed.end_late_runs()
+            answers = running.result()
+        except asyncio.CancelledError:  # the server ends: a process that waits for a run does not
+            batch[0].loaded.timed.end_runs()
+            raise
+        except Exception as error:  # else all later requests would wait forever
+            answers = [error] * len(batch)
+        lane.learn(perf_counter() - begun, answers)
+        self._seconds.observe(perf_counter() - begun)
+        self._sizes.observe(len(batch))
+        for waiting, answer in zip(batch, answers, strict=True):
+            if not waiting.answer.done():  # else its client has gone
+                if isinstance(answer, Exception) and is_ended(answer):
+                    is_last = lane.then is None or (len(batch) == 1 and seconds == self._limits.run_seconds)
+                    if lane.then is not None and not is_last and len(lane.then.queue) < _MOST_SUSPECTS:
+                        lane.then.add(replace(waiting, seconds=seconds))
+                        continue
+                    answer = self._late(is_last)
+                _set(waiting.answer, answer)
+        return True
+
+    def _late(self, is_last: bool) -> RequestError:
+        if is_last:
+            return RequestError(f"the run took longer than {self._limits.run_seconds:g} seconds", 504)
+        return RequestError(f"{_MOST_SUSPECTS} requests that take long wait already; try later", 503)
 
     def _next_batch(self, lane: _Lane) -> list[_Waiting]:
         """The next requests for the same session; those whose clients have gone are dropped, large ones run alone."""
         batch: list[_Waiting] = []
         size, queue = 0, lane.queue
-        while queue and len(batch) < (lane.most or self._limits.batch_requests):
+        while queue and len(batch) < lane.most:
             waiting = queue[0]
-            size += _size(waiting.feeds)
+            size += max(_size(waiting.feeds), lane.answer_bytes)
             if batch and (waiting.loaded is not batch[0].loaded or size > _MOST_JOINED):
                 break
             queue.popleft()
@@ -275,12 +320,14 @@ class ServedModel:
         return made if look(self.path) == now else None
 
 
-def _answers(loaded: LoadedModel, requests: Sequence[dict[str, Array]]) -> list[list[Array] | Exception]:
+def _answers(
+    loaded: LoadedModel, requests: Sequence[dict[str, Array]], seconds: float
+) -> list[list[Array] | Exception]:
     """The answer or error of each request; what a client has sent wrong is said of its rows and features.
 
     Rows are looked for in a fixed time, so that the bad requests of a client keep no others waiting.
     """
-    with loaded.timed.requests(len(requests)):
+    with loaded.timed.requests(len(requests), seconds):
         answers = run_joined(loaded.timed, requests, loaded.features)
     end = perf_counter() + _SEARCH_SECONDS
     for number, answer in enumerate(answers):

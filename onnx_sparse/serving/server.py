@@ -63,7 +63,7 @@ def serve(settings: Settings, sock: socket.socket, started: Callable[[], None]) 
     app = HttpApp(models, settings.most_bytes, Requests(logs=settings.logs_access))
     gc.collect()
     gc.freeze()  # else each full collection of garbage looks at all modules, for a tenth of a second
-    connections = Connections()
+    connections = app.connections = Connections()
     config = uvicorn.Config(
         app.app,
         http=connections.protocol(),
@@ -115,7 +115,7 @@ async def _serve(
             raise StartError(str(error)) from error
     ends = asyncio.Event()
     background = [asyncio.create_task(model.work()) for model in models.values()]
-    background.append(asyncio.create_task(connections.end_late_ones()))
+    background += [asyncio.create_task(each) for each in (connections.end_late_ones(), app.return_memory())]
     if settings.reload_seconds:
         background += [asyncio.create_task(model.follow_file(settings.reload_seconds)) for model in models.values()]
     if settings.shares_ports:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -352,6 +353,63 @@ def test_runs_that_take_too_long_do_not_add_up(tmp_path: Path, monkeypatch: pyte
     assert [getattr(error, "status", error) for error in endless] == [504] * 9
     assert isinstance(last, float)
     assert last < 5  # where each has its whole time, ten times as long
+
+
+def test_a_run_much_longer_than_usual_keeps_no_other_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone or with others, and without end; a slow one that ends is answered."""
+    for module in (served_model, batching):
+        monkeypatch.setattr(module, "reason_against_joining", lambda *_: None)
+
+    async def serve() -> list[float]:
+        served = ServedModel("m", endless_model(tmp_path), Limits(64, 64, 1, 60.0))
+        task = asyncio.create_task(served.work())
+
+        async def ask(value: float) -> float:
+            begun = time.monotonic()
+            await served.answer(served.loaded, {"x": np.float32([value])})
+            return time.monotonic() - begun
+
+        for _ in range(served_model._FEW):
+            await ask(-1)
+        endless = [asyncio.create_task(ask(1)) for _ in range(3)]
+        waits = []
+        for _ in range(20):
+            waits.append(await asyncio.wait_for(ask(-1), 30))
+            await asyncio.sleep(0.05)
+        assert not any(each.done() for each in endless)
+        for each in endless:
+            each.cancel()
+        served.loaded.timed.seconds = 0.01
+        for lane in (*served._lanes.values(), *served._others):
+            lane._seconds = 0.01
+        with served.loaded.timed._lock:
+            for options, _ in served.loaded.timed._running:
+                options.terminate = True
+        task.cancel()
+        return waits
+
+    assert max(asyncio.run(serve())) < 10  # of 60 seconds
+
+
+def test_memory_of_answers_is_of_one_budget(tmp_path: Path) -> None:
+    """Requests for large answers get 503 when these would take too much together, and an answer alone is written."""
+    size = 300_000
+    tensor = {"name": "x", "shape": [1, size], "datatype": "FP32", "parameters": {"binary_data_size": 4 * size}}
+    head = json.dumps({"inputs": [tensor]}).encode()
+    body = head + np.full(size, 1 / 3, np.float32).tobytes()
+    headers = {"inference-header-content-length": str(len(head))}
+
+    with serving(tmp_path, "--max-request-size", "2") as port:
+
+        def infer(_: int) -> int:
+            return ask(port, "POST", "/v2/models/m/infer", body, headers)
+
+        assert infer(0) == 200
+        with ThreadPoolExecutor(12) as pool:
+            statuses = {*pool.map(infer, range(24))}
+        assert statuses <= {200, 503}
+        assert 200 in statuses
+        assert infer(0) == 200
 
 
 def test_connections_that_wait_longest_are_closed_first() -> None:

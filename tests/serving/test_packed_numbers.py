@@ -37,6 +37,17 @@ VALUES = {
 
 
 @pytest.mark.parametrize("field", packed_numbers.FIELDS)
+@pytest.mark.parametrize("count", [1, 7, 1000])
+def test_numbers_are_written_as_by_protobuf(field: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_numbers, "_PIECE", 64)
+    values = random.Random(count).choices(VALUES[field], k=count)
+    dtype = packed_numbers._FIXED.get(field) or packed_numbers._VARIABLE[field]
+    packed = packed_numbers.packed(field, np.array(values, dtype))
+    sent = message("Numbers")(**{field: values}).SerializeToString()
+    assert message("Bytes")(**{field: [packed]}).SerializeToString() == sent
+
+
+@pytest.mark.parametrize("field", packed_numbers.FIELDS)
 @pytest.mark.parametrize("count", [0, 1, 7, 1000])
 def test_numbers_are_those_of_protobuf(field: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_numbers, "_PIECE", 64)

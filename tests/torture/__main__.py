@@ -24,6 +24,7 @@ _PROGRAMS = {
     "concurrency": 1,
     "writers": 1,
     "soak": 4,
+    "attacks": 1,
 }
 
 
