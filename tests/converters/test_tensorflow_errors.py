@@ -164,6 +164,23 @@ def test_an_input_of_unknown_rank():
     assert line(function) == "input x has no known rank; say its shape with its name, such as x[-1,3]"
 
 
+def test_inputs_of_unknown_rank_next_to_others():
+    """`--inputs` takes all inputs: the line has the value to type, and the ranks that convert."""
+    specs = [tf.TensorSpec(None, name="x"), tf.TensorSpec([None, 3], name="y"), tf.TensorSpec(None, name="images")]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def both(x, y, images):
+        return {"sum": x + y, "transposed": tf.raw_ops.Roll(input=images, shift=[1, 2], axis=[2, 3])}
+
+    assert line(both) == (
+        "input x has no known rank; say its shape with its name, such as x[-1,3]; input images has no known rank; say "
+        "its shape with its name, such as images[-1,-1,-1,-1] (what reads it takes 4 to 8 dimensions); with all "
+        "inputs: --inputs 'x[-1,3],y,images[-1,-1,-1,-1]'"
+    )
+    model = convert(both, inputs=["x[-1,3]", "y", "images[-1,-1,-1,-1]"])
+    assert [len(value.type.tensor_type.shape.dim) for value in model.graph.input] == [2, 2, 4]
+
+
 def test_a_path_that_does_not_exist(tmp_path):
     assert line(tmp_path / "nothing.pb") == f"no such file or directory: {tmp_path / 'nothing.pb'}"
 

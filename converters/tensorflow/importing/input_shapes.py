@@ -50,24 +50,41 @@ def with_ranks(model: Model, convert: Callable[[Model], object]) -> Model:
     """
     left = [position for position, port in enumerate(model.inputs) if port.shape is None]
     while left:
-        found = {}
+        found, possible = {}, {}
         for position in left:
-            taken = _taken(model, position, convert)
+            taken = possible[position] = _taken(model, position, convert)
             if model.inputs[position].dtype == "string" and taken == [0, 1]:  # messages, which come in batches
                 taken = [1]
             if len(taken) == 1:
                 found[position] = (None,) * taken[0]
         if not found:
-            names = [model.inputs[position].name for position in left]
-            raise ConversionError(
-                "; ".join(
-                    f"input {name} has no known rank; say its shape with its name, such as {name}[-1,3]"
-                    for name in names
-                )
-            )
+            raise ConversionError(_way_out(model, possible))
         model = with_shapes(model, found)
         left = [position for position in left if position not in found]
     return model
+
+
+def _way_out(model: Model, possible: Mapping[int, Sequence[int]]) -> str:
+    """What to say about inputs of unknown rank: which ranks each may have, and the option with its value."""
+    said, shapes = [], {}
+    for position, ranks in possible.items():
+        name = model.inputs[position].name
+        shapes[position] = f"[{','.join(['-1'] * ranks[0])}]" if ranks and 2 not in ranks else "[-1,3]"
+        limited = f" (what reads it takes {_numbers(ranks)} dimensions)" if 0 < len(ranks) < len(_RANKS) else ""
+        said.append(
+            f"input {name} has no known rank; say its shape with its name, such as {name}{shapes[position]}{limited}"
+        )
+    if len(model.inputs) > 1:
+        named = (f"{port.name}{shapes.get(position, '')}" for position, port in enumerate(model.inputs))
+        said.append(f"with all inputs: --inputs '{','.join(named)}'")
+    return "; ".join(said)
+
+
+def _numbers(ranks: Sequence[int]) -> str:
+    """Ranks in words: `2 to 8`, `1, 2 or 4`."""
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"{ranks[0]} to {ranks[-1]}"
+    return " or ".join(filter(None, (", ".join(map(str, ranks[:-1])), str(ranks[-1]))))
 
 
 def _taken(model: Model, position: int, convert: Callable[[Model], object]) -> list[int]:
