@@ -266,7 +266,12 @@ def _feeds(request: Any, content: bytes, tensors: Tensors) -> dict[str, Array]:
         if field != "bytes_contents":
             values = packed_numbers.numbers(field, values)
             if values is None or len(values) != count:  # protobuf also allows numbers that are not packed
-                given = _message("InferRequest").FromString(content).inputs[position]
+                try:
+                    given = _message("InferRequest").FromString(content).inputs[position]
+                except DecodeError as error:
+                    raise RequestError(
+                        f"input {name!r}: {field} is not packed as protobuf packs it: {error}"
+                    ) from error
                 values = np.array(getattr(given.contents, field), None if values is None else values.dtype)
         feeds[name] = tensors.from_values(name, values, shape, count)
     return feeds

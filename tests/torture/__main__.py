@@ -25,6 +25,7 @@ _PROGRAMS = {
     "writers": 1,
     "soak": 4,
     "attacks": 1,
+    "requests": 1,
 }
 
 
