@@ -90,8 +90,7 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
          f"aten.{name}: {call},", "", f"{_TESTS}/torch/test_trial.py")
         for name, call in (
             ("topk.default", "topk"), ("sort.default", "sort"), ("kthvalue.default", "kthvalue"),
-            ("median.dim", "median(aten.median.dim, skips_nan=False)"),
-            ("nanmedian.dim", "median(aten.nanmedian.dim, skips_nan=True)"), ("mode.default", "mode"),
+            ("mode.default", "mode"),
         )
     ),
     ("short inputs with ceil_mode", "onnx_sparse/converters/onnxruntime/pooling.py",

@@ -1,0 +1,1 @@
+"""Graphs around the rewrites of ONNX Runtime's optimizer, optimized and not."""
