@@ -22,6 +22,7 @@ from onnx_sparse.converters.verification.number_ranges import find_ranges
 from onnx_sparse.converters.verification.rounding_noise import RoundingNoise
 from onnx_sparse.converters.verification.sample_inputs import (
     BEYOND_TABLES,
+    GIVEN,
     KINDS,
     NO_ROWS,
     OF_MANY_VALUES,
@@ -52,6 +53,9 @@ _MOST_ELEMENTS, _MOST_ELEMENTS_TRIED = 1 << 24, 1 << 26
 
 #: From more lengths sizes are not solved for.
 _MOST_SOLVED = 8
+
+#: An "ok" on fewer batches with rows says so.
+_FEWEST_BATCHES = 3
 
 #: What ONNX Runtime says where a window does not fit into its input, such as `running Conv node`.
 _IN_WINDOW = re.compile(r"running \w*(Conv|Pool)\w* node")
@@ -435,7 +439,8 @@ def compare_batches(
                     judged = compare(name, truth, got, batch.kind, said, computed, magnitude=magnitude, floor=floor)
                     record = judged if judged.ok else record
                 compares = batch.has_rows and not attempt.is_again and want.size > explained.count and not is_random
-                found.append(replace(record, batches=int(compares), explained=explained.count))
+                rows = batch.rows if compares else 0
+                found.append(replace(record, batches=int(compares), most_rows=rows, explained=explained.count))
             if is_unchecked and not all(record.ok for record in found):
                 shapes = zip(expected, actual, strict=True)
                 if not batch.has_rows or any(want.shape != got.shape for want, got in shapes):
@@ -469,7 +474,16 @@ def _judged(record: Record, attempts: Sequence[Attempt], notes: Sequence[str], i
         always_empty = any(a.refusal is None and a.batch.has_rows for a in attempts)
         why = "the output is empty in every batch" if always_empty else "no batch with rows was compared"
         return replace(record, verdict=Verdict.NOT_COMPARED, note="; ".join(filter(None, (why, *said))))
-    return replace(record, note="; ".join(filter(None, said)))
+    limited = "" if not record.ok or any(a.batch.kind == GIVEN for a in attempts) else _limited(record)
+    return replace(record, limited=limited, note="; ".join(filter(None, said)))
+
+
+def _limited(record: Record) -> str:
+    """Why the equality of an output says less than usual; empty if it does not."""
+    if record.batches < _FEWEST_BATCHES:
+        rows = f"{record.most_rows} row{'s' * (record.most_rows != 1)}"
+        return f"{record.batches} batch{'es' * (record.batches > 1)} of up to {rows}"
+    return "no batch of several rows" if record.most_rows < 2 else ""
 
 
 def _refusals(attempts: Sequence[Attempt]) -> list[str]:

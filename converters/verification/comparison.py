@@ -46,6 +46,9 @@ class Record:
         explained: How many elements differ intentionally or by rounding alone. They do not count as differences.
         verdict: Whether dtype, shape and values agreed in every batch, if there was anything to compare.
         batches: In how many batches with rows something was compared.
+        most_rows: The most rows of one of these.
+        limited: Why "ok" says less than usual, although inputs were generated, as `"1 batch of up to 1 row"` and `"no
+            batch of several rows"`; else empty.
         note: What differed, what differs by design, or why a batch was skipped.
         worst: The batch with the largest difference; empty if nothing differs.
     """
@@ -62,8 +65,15 @@ class Record:
     explained: int = 0
     verdict: Verdict = Verdict.EQUAL
     batches: int = 0
+    most_rows: int = 0
+    limited: str = ""
     note: str = ""
     worst: str = ""
+
+    @property
+    def status(self) -> str:
+        """The verdict, with what limits it."""
+        return f"{self.verdict.value} ({self.limited})" if self.limited else self.verdict.value
 
     @property
     def ok(self) -> bool:
@@ -126,5 +136,6 @@ def merge(before: Record | None, after: Record) -> Record:
         explained=before.explained + after.explained,
         verdict=before.verdict if after.ok else after.verdict,
         batches=before.batches + after.batches,
+        most_rows=max(before.most_rows, after.most_rows),
         note="; ".join(dict.fromkeys(filter(None, (*before.note.split("; "), after.note)))),
     )

@@ -80,6 +80,9 @@ KINDS = ("ordinary", "with empty rows", "without entries", "of one row", NO_ROWS
 #: Ordinary batches in which inputs have everything that the model compares with, and numbers without a row in tables.
 OF_MANY_VALUES, BEYOND_TABLES = "of many values", "of ids beyond tables"
 
+#: The batch of inputs that are given.
+GIVEN = "given"
+
 #: A batch from whose refusal sizes are learned: no two dimensions that may differ have the same size.
 PROBE = "probing"
 
@@ -109,7 +112,7 @@ class Batch:
     """The inputs of one run.
 
     Attributes:
-        kind: One of `KINDS`, `PROBE`, or `"given"`.
+        kind: One of `KINDS`, `PROBE`, or `GIVEN`.
         feeds: One array per input; strings as objects of type str, tf.Example messages as objects of type bytes.
         has_rows: Whether there is something in every input.
         sizes: The sizes of the dimensions that the model leaves open.
@@ -121,6 +124,12 @@ class Batch:
     has_rows: bool = True
     sizes: dict[Axis, int] | None = None
     free_ids: frozenset[str] = frozenset()
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has; where the model states that, the most of an input."""
+        known = (self.sizes or {}).get(ROWS)
+        return max((len(value) for value in self.feeds.values() if value.ndim), default=1) if known is None else known
 
 
 def sample(model: ModelProto, *, seed: int, kind: str, specs: CompositeSpecs = NOTHING_SAID) -> dict[str, Array]:

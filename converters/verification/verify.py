@@ -21,7 +21,7 @@ from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs, ragg
 from onnx_sparse.converters.verification.random_values import random_outputs
 from onnx_sparse.converters.verification.reference import Reference
 from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, quantizes, with_moved_weights
-from onnx_sparse.converters.verification.sample_inputs import KINDS, Batch, Sampler
+from onnx_sparse.converters.verification.sample_inputs import GIVEN, KINDS, Batch, Sampler
 from onnx_sparse.converters.verification.settling import settle
 from onnx_sparse.converters.verification.steps import COUNT, Steps, of_outputs
 from onnx_sparse.models.graphs import needed_nodes, put_nodes
@@ -219,7 +219,7 @@ def _given(feeds: Mapping[str, Array], inputs: Sequence[str]) -> Batch:
     """
     if missing := [name for name in inputs if name not in feeds]:
         raise ConversionError(f"no value is given for input {', '.join(missing)}")
-    return Batch("given", dict(feeds))
+    return Batch(GIVEN, dict(feeds))
 
 
 def without_states(model: ModelProto) -> ModelProto:

@@ -22,6 +22,8 @@ class Verified(TypedDict):
     ok: bool
     verdict: str
     batches_with_rows: int
+    most_rows: int
+    status: str
     note: str
     worst: str
 
@@ -39,6 +41,8 @@ def document(record: Record) -> Verified:
         "ok": record.ok,
         "verdict": record.verdict.value,
         "batches_with_rows": record.batches,
+        "most_rows": record.most_rows,
+        "status": record.status,
         "note": record.note,
         "worst": record.worst,
     }

@@ -137,7 +137,7 @@ def _verification(contents: Contents) -> str:
             _distance(record["max_rel"]),
             _distance(record["tolerance"]),
             record["batches_with_rows"],
-            "ok" if record["ok"] else record["verdict"].upper(),
+            record["status"] if record["ok"] else record["verdict"].upper(),
             record["worst"],
             record["note"],
         ]

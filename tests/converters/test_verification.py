@@ -66,6 +66,26 @@ class TestVerdict:
         record = verified(lambda kind, feeds: [feeds["x"]], lambda feeds: [feeds["x"]], x=(FLOAT, None, 3))
         assert (record.verdict, record.batches) == (Verdict.EQUAL, 4)
 
+    @pytest.mark.parametrize(("most", "expected"), [(0, None), (1, "1 batch of up to 1 row"), (99, "")])
+    def test_few_rows_limit_what_equality_says(self, most, expected):
+        """What a source refuses is not compared; given inputs are what users asked for."""
+
+        def run(kind, feeds):
+            if len(feeds["x"]) > most:
+                raise Refused("The source", "too many rows")
+            return [feeds["x"]]
+
+        record = verified(run, lambda feeds: [feeds["x"]], x=(FLOAT, None, 3))
+        if expected is None:
+            assert (record.verdict, record.limited) == (Verdict.NOT_COMPARED, "")
+        else:
+            assert (record.verdict, record.limited) == (Verdict.EQUAL, expected)
+            assert record.most_rows == (1 if most == 1 else 5)
+
+    def test_a_model_of_one_row_has_no_batch_of_several(self):
+        record = verified(lambda kind, feeds: [feeds["x"]], lambda feeds: [feeds["x"]], x=(FLOAT, 1, 3))
+        assert (record.ok, record.most_rows, record.status) == (True, 1, "ok (no batch of several rows)")
+
     def test_an_empty_batch_proves_nothing(self):
         def run(kind, feeds):
             if kind != "of no rows":

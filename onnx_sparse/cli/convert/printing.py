@@ -55,7 +55,7 @@ def show_verification(records: Sequence[Verified]) -> None:
             distance(record["max_abs"]),
             distance(record["tolerance"]),
             record["batches_with_rows"],
-            "ok" if record["ok"] else record["verdict"].upper(),
+            record["status"] if record["ok"] else record["verdict"].upper(),
             record["worst"],
             "; ".join(filter(None, (record["note"], _explained(record)))),
         ]
