@@ -204,7 +204,7 @@ class GrpcService:
             del content, request, holders, holder  # which may be large
             results = await model.answer(loaded, feeds)
             del feeds
-            with self._http.holding_answer(results, is_text=False):
+            async with self._http.holding_answer(results, is_text=False):
                 make = partial(_response, model.name, identifier, asked, is_raw=is_raw)
                 async with self._turn(size_of(results)):
                     response: bytes = await off_loop(size_of(results), make, results)

