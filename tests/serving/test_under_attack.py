@@ -30,8 +30,6 @@ SECONDS = float(os.environ.get("ONNX_SPARSE_ATTACK_SECONDS", "0.5"))
 STOPPED = 5.0
 #: Other programs of the machine are late, too; what the server does, it does each time.
 TRIES = 3
-#: What an attack may take beyond what the server takes at rest, where its budgets are not all of it.
-ALLOWED = 400 * 2**20
 #: A machine that is not idle is late by itself: a thread that sleeps says by how much. Below this, times are noise.
 NOISE = 0.03
 
@@ -49,17 +47,12 @@ def quiet(server: Server) -> Measured:
     return measured(server, max(SECONDS, 1))
 
 
+#: The others, whose times and memory need a machine of their own, are those of `tests/torture/attacks.py`, at night.
 KINDS = {
     **dict.fromkeys(attackers.REQUESTS, MIB),
     "idle": 2000,
     "slow headers": 100,
     "slow bodies": 100,
-    "pipelined": 20,
-    "unread answers": 20,
-    "stalled bodies": 8 * MIB,
-    "slow runs": 10,
-    "contents": MIB,
-    "unread gRPC answers": 10,
 }
 
 
@@ -72,9 +65,7 @@ def test_honest_clients_are_served(kind: str, server: Server, quiet: Measured, r
             statuses = attacker.stdout.read() if attacker.stdout is not None else ""
         seen.append(f"{found}; attacker: {statuses}")
         assert not found.wrong
-        # gRPC's own library holds what was written until it is read, beside what counts as held.
-        more = ALLOWED if kind == "unread gRPC answers" else quiet.peak + 32 * MIB * 2**20
-        assert found.peak <= quiet.peak + more
+        assert found.peak <= 2 * quiet.peak + 32 * MIB * 2**20
         late = max(found.late)
         health, p99 = max(found.health), np.percentile(found.answers, 99)
         assert max(health, p99) < STOPPED + late, seen
