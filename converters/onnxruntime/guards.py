@@ -26,6 +26,7 @@ from onnx_sparse.converters.onnxruntime.empty_tensors import (
     MeanOfNothing,
     NegativeAxes,
 )
+from onnx_sparse.converters.onnxruntime.fused_shapes import GeluOfFewAxes, MeanWithoutAxis
 from onnx_sparse.converters.onnxruntime.gathers import (
     GatherOfRange,
     GatherOfStrings,
@@ -114,6 +115,7 @@ _NUMBERS: tuple[type[Guard], ...] = (
     SignOfNaN,
     LogSoftmaxOfDouble,
     LogSumExpOfHalf,
+    MeanWithoutAxis,
     MeanOfNothing,
     TransformOfAnyLength,
 )
@@ -138,6 +140,7 @@ _SHAPES: tuple[type[Guard], ...] = (
     BackwardSliceToTheLargest,
     BackwardSliceFromBefore,
     ExpandToNothing,
+    GeluOfFewAxes,
 )
 
 #: Every known fault.

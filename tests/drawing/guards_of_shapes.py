@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,46 @@ def product_by_vector(rng: Rng, op_type: str) -> Drawn:
     product = f"MatMul({names[0]}, {names[1]})"
     end = pick(rng, "y = {}", "y = {}", "p = {} y = Neg(p)", "p = {} s = ReduceSum <keepdims = 0> ({t}) y = Add(p, s)")
     return written(" ".join([*lines, end.format(product, t=names[0])]), given)
+
+
+@draws(known.MeanWithoutAxis)
+def mean_without_axis(rng: Rng, op_type: str) -> Drawn:
+    """Normalizations and parts of them, with means that are kept as axes or not, along axes of sizes that broadcast."""
+    rank, size = int(rng.integers(1, 5)), int(pick(rng, 1, 2, 3, 3))
+    shape = [int(pick(rng, 1, size, size)) for _ in range(rank)]
+    axes = sorted({int(rng.integers(rank)) for _ in range(int(pick(rng, 1, 1, 2)))})
+    x = rng.integers(-4, 5, shape).astype(pick(rng, "float32", "float32", "float64"))
+    given: dict[str, Any] = {"x": x, "axes": i64(*(axis - rank if rng.random() < 0.5 else axis for axis in axes))}
+    kept = [int(rng.random() < 0.4) for _ in range(2)]
+    small, two, w = (np.asarray(value, x.dtype) for value in (0.25, 2, np.arange(1, shape[-1] + 1)))
+    given |= {"small": small, "two": two, "w": w}
+    center = pick(rng, f"m = ReduceMean <keepdims = {kept[0]}> (x, axes) c = Sub(x, m)", "c = Identity(x)")
+    text = f"{center} p = Pow(c, two) v = ReduceMean <keepdims = {kept[1]}> (p, axes) s = Add(v, small) r = Sqrt(s) "
+    end = pick(rng, "d = Div(c, r) y = Mul(d, w)", "d = Div(c, r) n = Mul(d, w) y = Add(n, w)", "y = Div(c, r)")
+    # What does not broadcast is no graph.
+    with contextlib.suppress(ValueError):
+        mean = x.mean(tuple(axes), keepdims=bool(kept[0]))
+        centered = x - mean if center.startswith("m") else x
+        np.broadcast_shapes(centered.shape, centered.mean(tuple(axes), keepdims=bool(kept[1])).shape, w.shape)
+        constants = ("axes", "small", "two", "w")[rng.random() < 0.2 :]
+        return written(text + end, given, constants=constants)
+    return written("y = ReduceMean <keepdims = 0> (x, axes)", {"x": x, "axes": given["axes"]})
+
+
+@draws(known.GeluOfFewAxes)
+def gelu_of_few_axes(rng: Rng, op_type: str) -> Drawn:
+    """Gelu of its nodes, with constants of as many axes as the numbers, fewer, or more."""
+    rank = int(pick(rng, 0, 0, 1, 2))
+    x = rng.standard_normal([int(pick(rng, 1, 2, 3)) for _ in range(rank)]).astype(np.float32)
+    given: dict[str, Any] = {"x": x}
+    for name, value in (("root", 2**0.5), ("one", 1.0), ("half", 0.5)):
+        given[name] = np.full([1] * int(pick(rng, 0, 0, 1, 2)), value, np.float32)
+    scaled = pick(rng, "d = Div(x, root)", "d = Div(x, root)", "r = Reciprocal(root) d = Mul(x, r)")
+    ends = ("h = Mul(x, half) y = Mul(h, w)", "h = Mul(x, w) y = Mul(h, half)", "y = Mul(x, w)")
+    text = f"{scaled} e = Erf(d) w = Add(e, one) {pick(rng, *ends)}"
+    if text.endswith("y = Mul(x, w)"):
+        given.pop("half")
+    return written(text, given, constants=tuple(name for name in given if name != "x"))
 
 
 @draws(known.ExpandToNothing)
