@@ -4,7 +4,7 @@
     python -m refusals --roads torch onnx
 
 Exit 1: a reason that nobody has judged, or one of ours that is as frequent as five. A new reason is judged by a line in
-`refusals/judgements.py`.
+`refusals/judgments.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 
-from refusals.judgements import JUDGEMENTS
-from refusals.reasons import MOST_OF_OURS, OURS, Judgement, judged, normal
+from refusals.judgments import JUDGMENTS
+from refusals.reasons import MOST_OF_OURS, OURS, Judgment, judged, normal
 from refusals.sources import SOURCES, Found
 
 #: How often a reason was given, and what was refused with it at first.
@@ -34,14 +34,14 @@ def tabulated(found: Iterable[Found]) -> tuple[Table, Counter[str]]:
     return table, seen
 
 
-def wrong(table: Table, judgements: tuple[Judgement, ...] = JUDGEMENTS) -> list[str]:
-    """Reasons without a judgement, and those of ours that are frequent."""
+def wrong(table: Table, judgments: tuple[Judgment, ...] = JUDGMENTS) -> list[str]:
+    """Reasons without a judgment, and those of ours that are frequent."""
     said = []
     for (road, reason), (count, what) in table.items():
-        judgement = judged(road, reason, judgements)
-        if judgement is None:
+        judgment = judged(road, reason, judgments)
+        if judgment is None:
             said.append(f"not judged: {road}, {count} times, {what}: {reason}")
-        elif judgement.verdict == OURS and count >= MOST_OF_OURS:
+        elif judgment.verdict == OURS and count >= MOST_OF_OURS:
             said.append(f"to be cured: {road}, {count} times, {what}: {reason}")
     return said
 
@@ -61,8 +61,8 @@ def main() -> int:
         refused = sum(count for count, _ in table.values())
         sys.stdout.write(f"{name}: {refused} of {seen[name]} refused ({refused / max(seen[name], 1):.1%})\n")
         for (road, reason), (count, what) in sorted(table.items(), key=lambda entry: -entry[1][0]):
-            judgement = judged(road, reason, JUDGEMENTS)
-            verdict = judgement.verdict if judgement else "?"
+            judgment = judged(road, reason, JUDGMENTS)
+            verdict = judgment.verdict if judgment else "?"
             sys.stdout.write(f"{count:6} {verdict:5} {what}: {reason}\n")
         for line in wrong(table):
             sys.stdout.write(f"{line}\n")

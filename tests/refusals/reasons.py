@@ -14,7 +14,7 @@ MOST_OF_OURS = 5
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """What was judged of a reason.
 
     Attributes:
@@ -57,6 +57,6 @@ def normal(message: str) -> str:
     return reason
 
 
-def judged(road: str, reason: str, judgements: tuple[Judgement, ...]) -> Judgement | None:
-    """The first judgement of a reason; None if nobody has judged it."""
-    return next((judgement for judgement in judgements if judgement.holds(road, reason)), None)
+def judged(road: str, reason: str, judgments: tuple[Judgment, ...]) -> Judgment | None:
+    """The first judgment of a reason; None if nobody has judged it."""
+    return next((judgment for judgment in judgments if judgment.holds(road, reason)), None)

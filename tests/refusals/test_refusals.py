@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals.__main__ import tabulated, wrong
-from refusals.judgements import JUDGEMENTS
-from refusals.reasons import MOST_OF_OURS, OURS, RARE, TRUE, Judgement, normal
+from refusals.judgments import JUDGMENTS
+from refusals.reasons import MOST_OF_OURS, OURS, RARE, TRUE, Judgment, normal
 from refusals.sources import SOURCES
 
 NAMES = st.from_regex(r"[a-z_/]+", fullmatch=True)
@@ -33,13 +33,13 @@ def test_a_reason_that_nobody_has_judged_is_found():
 @pytest.mark.parametrize("count", [MOST_OF_OURS - 1, MOST_OF_OURS])
 def test_frequent_reasons_of_ours_are_found(verdict, count):
     table, _ = tabulated([("onnx", "Abs", "the moon is full")] * count)
-    said = wrong(table, (Judgement("onnx", "moon", verdict, "it is"),))
+    said = wrong(table, (Judgment("onnx", "moon", verdict, "it is"),))
     assert said == ["to be cured: onnx, 5 times, Abs: the moon is full"] * (verdict == OURS and count == MOST_OF_OURS)
 
 
-def test_judgements_are_of_roads_that_there_are():
-    assert {judgement.roads for judgement in JUDGEMENTS} <= set(SOURCES)
-    assert all(judgement.verdict in (TRUE, OURS, RARE) and judgement.why for judgement in JUDGEMENTS)
+def test_judgments_are_of_roads_that_there_are():
+    assert {judgment.roads for judgment in JUDGMENTS} <= set(SOURCES)
+    assert all(judgment.verdict in (TRUE, OURS, RARE) and judgment.why for judgment in JUDGMENTS)
 
 
 def test_the_census_of_torch_is_judged():

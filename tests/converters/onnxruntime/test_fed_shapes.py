@@ -9,7 +9,6 @@ import pytest
 import onnx_sparse
 from onnx_sparse.converters.onnxruntime.guards import guard
 
-
 #: What is fed, and the sizes of a tensor [rows, 3, 4] after it.
 SHAPES = {
     (0, -1): lambda rows: (rows, 12),
