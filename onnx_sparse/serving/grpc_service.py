@@ -213,6 +213,9 @@ class GrpcService:
         except RequestError as error:
             status = error.status
             raise
+        except UnicodeDecodeError:
+            status = 400
+            raise
         finally:
             self._http.requests.answered(model.name, "grpc", status, begun, identifier)
 
@@ -229,6 +232,9 @@ def _refusing(answer: _Answer) -> Callable[[Any, Any], Awaitable[Any]]:
             return await answer(request)
         except RequestError as error:
             await context.abort(_STATUS.get(error.status, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+        except UnicodeDecodeError as error:  # of a name or another text, which protobuf decodes when it is read
+            text = f"a text of the request is not UTF-8: {error.reason} at byte {error.start} of {shown(error.object)}"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
         except Exception as error:
             _log.exception("a request failed")
             text = str(RequestError(f"the server failed: {type(error).__name__}: {error}"))

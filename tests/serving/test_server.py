@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import http.client
@@ -26,7 +27,7 @@ from support.serving_client import Client, Server, inference_body, serving
 import onnx_sparse
 from onnx_sparse.batching import run_joined
 from onnx_sparse.cli import main
-from onnx_sparse.serving.grpc_service import _health, _message
+from onnx_sparse.serving.grpc_service import _health, _message, _refusing
 
 CLIENTS, REQUESTS = 16, 1000
 Feeds = dict[str, np.ndarray]
@@ -338,6 +339,35 @@ def test_grpc_health(path: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         assert [answer.status for answer in known] == [2]
         assert server.process.wait(60) == 0
+
+
+@pytest.mark.parametrize("field", [1, 2, 3])
+def test_texts_that_are_not_utf_8_are_refused(server: Server, field: int) -> None:
+    """The model's name, its version and the name of a request, which protobuf may decode when they are read."""
+    named = b"" if field == 1 else b"\x0a\x07baskets"
+    with grpc.insecure_channel(server.grpc) as channel:
+        infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        with pytest.raises(grpc.RpcError) as error:
+            infer(named + bytes([field << 3 | 2, 3]) + b"a\x8bb", timeout=60)
+    assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "\n" not in error.value.details()
+
+
+def test_a_text_that_is_decoded_late_is_the_clients_error() -> None:
+    """Whichever text of a request it is: what reads it raises Python's error."""
+    said: list[Any] = []
+
+    class Context:
+        async def abort(self, *status: Any) -> None:
+            said.append(status)
+
+    async def answer(request: bytes) -> str:
+        return request.decode()
+
+    asyncio.run(_refusing(answer)(b"words\x8b", Context()))
+    ((code, text),) = said
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert "at byte 5 of b'words\\x8b'" in text
 
 
 def _request(**fields: Any) -> Any:
