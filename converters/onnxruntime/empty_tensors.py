@@ -9,6 +9,7 @@ from onnx import NodeProto, TensorProto, helper
 
 from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
+from onnx_sparse.converters.onnxruntime.moved_axes import from_front, to_front
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.rewriting.sizes import size_of, sizes
 from onnx_sparse.converters.tensor import Tensor
@@ -257,15 +258,13 @@ class EmptySlices(Guard):
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Put a zero before each slice, and take it off the result."""
-        emit, data = graph.emitter(node), graph.tensor(node.input[0])
-        axis, rank = data.axis(attribute(node, "axis")), data.rank
-        shape = emit.shape_of(data)
-        rest = [k for k in range(rank) if k != axis]
-        order = [axis, *rest]
-        rows = emit.op("Transpose", data, perm=order, shape=None) if axis else data
-        count = emit.op("Gather", shape, emit.constant([axis]))
-        width = emit.op("ReduceProd", emit.op("Gather", shape, emit.constant(rest)), emit.constant([0]), keepdims=1)
-        rows = emit.op("Reshape", rows, emit.op("Concat", count, width, axis=0), allowzero=1)
+        emit, data, axis = graph.emitter(node), graph.tensor(node.input[0]), attribute(node, "axis")
+        front = to_front(emit, data, axis)
+        shape, end = emit.shape_of(front), emit.constant([np.iinfo(np.int64).max])
+        count = emit.op("Slice", shape, emit.constant([0]), emit.constant([1]))
+        rest = emit.op("Slice", shape, emit.constant([1]), end)
+        width = emit.op("ReduceProd", rest, keepdims=1)
+        rows = emit.op("Reshape", front, emit.op("Concat", count, width, axis=0), allowzero=1)
         empty = "" if data.dtype == TensorProto.STRING else 0
         blank = emit.constant(np.array([[empty]], object if empty == "" else None), data.dtype)
         column = emit.op("Expand", blank, emit.op("Concat", count, emit.constant([1]), axis=0))
@@ -277,19 +276,11 @@ class EmptySlices(Guard):
         for k, tensor in enumerate(positions, 1):
             if node.output[k]:
                 graph.bypass(node, tensor.name, k)
-        narrow = emit.op(
-            "Slice", found, emit.constant([1]), emit.constant([np.iinfo(np.int64).max]), emit.constant([1])
-        )
+        narrow = emit.op("Slice", found, emit.constant([1]), end, emit.constant([1]))
         number = emit.op("Slice", emit.shape_of(found), emit.constant([0]), emit.constant([1]))
-        whole = emit.op(
-            "Reshape",
-            narrow,
-            emit.op("Concat", number, emit.op("Gather", shape, emit.constant(rest)), axis=0),
-            allowzero=1,
-        )
-        inverse = [order.index(k) for k in range(rank)]
-        result = emit.op("Transpose", whole, perm=inverse) if axis else whole
-        graph.bypass(node, result.name)
+        known = None if front.shape is None else (None, *front.shape[1:])
+        whole = emit.op("Reshape", narrow, emit.op("Concat", number, rest, axis=0), allowzero=1, shape=known)
+        graph.bypass(node, from_front(emit, whole, axis).name)
 
 
 class ExpandToNothing(Guard):

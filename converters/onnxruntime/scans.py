@@ -10,6 +10,7 @@ from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.onnxruntime.examples import of_nodes
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
+from onnx_sparse.converters.onnxruntime.moved_axes import from_front, to_front
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
@@ -98,28 +99,13 @@ class ScanAxes(_OfScan):
         axes_in, axes_out = self._axes(node)
         moved = []
         for name, axis, element in zip(node.input, axes_in, body.input, strict=True):
-            data, rank = graph.tensor(name), _rank(graph, name, element)
-            if not axis:
-                moved.append(data)
-            elif rank is None:
-                moved.append(_moved(emit, data, axis))
-            else:
-                order = [axis % rank, *(k for k in range(rank) if k != axis % rank)]
-                shape = None if data.shape is None else tuple(data.shape[k] for k in order)
-                moved.append(emit.op("Transpose", data, perm=order, shape=shape))
+            moved.append(to_front(emit, graph.tensor(name), axis, _rank(graph, name, element)))
         kept = {key: value for key, value in attributes(node).items() if not key.endswith("_axes")}
         results = self._written(graph, node, moved, kept)
         for k, (name, axis, element) in enumerate(zip(node.output, axes_out, body.output, strict=True)):
             if not name:
                 continue
-            result, rank = results[k], _rank(graph, name, element)
-            if axis and rank is None:
-                result = _moved(emit, result, axis, back=True)
-            elif axis and rank is not None:
-                back = [*range(1, rank)]
-                back.insert(axis % rank, 0)
-                result = emit.op("Transpose", result, perm=back)
-            graph.bypass(node, result.name, k)
+            graph.bypass(node, from_front(emit, results[k], axis, _rank(graph, name, element)).name, k)
 
     def _axes(self, node: NodeProto) -> tuple[list[int], list[int]]:
         """The axis of each input and output; 0 for states."""
@@ -196,20 +182,3 @@ def _rank(graph: Graph, name: str, element: ValueInfoProto) -> int | None:
     """The rank of a sequence, by itself or by its elements in the body; None where neither is known."""
     rank, kind = graph.rank(name) if name else None, element.type.tensor_type
     return len(kind.shape.dim) + 1 if rank is None and kind.HasField("shape") else rank
-
-
-def _moved(emit: Emitter, data: Tensor, axis: int, *, back: bool = False) -> Tensor:
-    """A tensor of any rank with an axis moved to the front, or moved from there: transposed as a box of three axes."""
-    zero, one, end, sizes = emit.constant([0]), emit.constant([1]), emit.constant([_END]), emit.shape_of(data)
-    others = emit.op("Slice", sizes, one, end) if back else sizes
-    first = axis if axis >= 0 or not back else axis + 1
-    past = first if back else first + 1
-    before = others if first == 0 and axis < 0 else emit.op("Slice", others, zero, emit.constant([first]))
-    after = emit.op("Slice", others, end if past == 0 and axis < 0 else emit.constant([past]), end)
-    front = emit.op("Slice", sizes, zero, one) if back else emit.op("Gather", sizes, emit.constant([axis]))
-    parts = [emit.op("ReduceProd", part, keepdims=1) for part in (before, after)]
-    box = [front, *parts] if back else [parts[0], front, parts[1]]
-    shape = [before, front, after] if back else [front, before, after]
-    boxed = emit.op("Reshape", data, emit.op("Concat", *box, axis=0), allowzero=1, shape=(None, None, None))
-    turned = emit.op("Transpose", boxed, perm=[1, 0, 2])
-    return emit.op("Reshape", turned, emit.op("Concat", *shape, axis=0), allowzero=1)

@@ -9,6 +9,7 @@ from onnx import NodeProto, TensorProto
 
 from onnx_sparse.converters.onnxruntime.examples import one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard
+from onnx_sparse.converters.onnxruntime.moved_axes import to_front
 from onnx_sparse.converters.onnxruntime.nan_branches import may_have_nan, replace_if_nan
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
@@ -45,10 +46,7 @@ class _NaNAmongValues(Guard):
             values = body.op("Reshape", data, body.constant([-1]))
             rows = body.op("Reshape", data, body.constant([-1, 1]))
         else:
-            values, turned = data, data
-            if axis:
-                axis = data.axis(axis)
-                turned = body.op("Transpose", data, perm=[axis, *(k for k in range(data.rank) if k != axis)])
+            values, turned = data, to_front(body, data, axis)
             count = body.op("Gather", body.shape_of(data), body.constant([axis]))
             rows = body.op("Reshape", turned, body.op("Concat", count, body.constant([-1]), axis=0))
         number = body.op("Squeeze", body.op("Slice", body.shape_of(rows), body.constant([0]), body.constant([1])))
