@@ -27,9 +27,9 @@ def replace_if_nan(
     """Replace a node by an If: the node as it is, unless there is a NaN in its first input.
 
     The sum of all elements is NaN if one is, and costs little; so does the other way for infinities of both signs.
-    A constant, which `may_have_nan`, needs no If. ONNX Runtime puts the nodes of an If whose condition is constant in
-    its place, and where it is in a branch and gives a constant of a size that no inference knows, as Unique does, this
-    branch gives nothing (1.21 to 1.32).
+    What is computed from constants, and `may_have_nan`, needs no If. ONNX Runtime puts the nodes of an If whose
+    condition is constant in its place, and where it is in a branch and gives a constant of a size that no inference
+    knows, as Unique does, this branch gives nothing (1.21 to 1.32).
 
     Args:
         graph: The graph.
@@ -39,7 +39,7 @@ def replace_if_nan(
     """
     emit, data = graph.emitter(node), graph.tensor(node.input[0])
     inputs = [graph.tensor(name) if name else None for name in node.input]
-    if graph.is_constant(data.name):
+    if graph.is_foldable(data.name):
         results: Sequence[Tensor] = write(emit)
     else:
         has_nan = emit.op("IsNaN", emit.op("ReduceSum", data, keepdims=0, shape=()), shape=())

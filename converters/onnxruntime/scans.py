@@ -13,7 +13,6 @@ from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
 from onnx_sparse.converters.onnxruntime.moved_axes import from_front, to_front
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.converters.tensor import Tensor
-from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attributes, subgraphs
 
 _NODE = helper.make_node

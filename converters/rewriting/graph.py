@@ -65,6 +65,7 @@ class Graph:
         self._appended: dict[int, list[NodeProto]] = {}
         self.outputs = {value.name for value in proto.output}
         self.names = names
+        self._outer = outer
         self._shared: dict[tuple[Any, ...], str] = {}
         self._is_ordered = True
         self.index()
@@ -134,6 +135,26 @@ class Graph:
         """Whether a tensor is a constant whose value can be read."""
         tensor = self._constants.get(name)
         return tensor is not None and is_known(tensor)
+
+    def is_foldable(self, name: str) -> bool:
+        """Whether a tensor is a constant or computed from nothing else, so that a runtime may compute it beforehand."""
+        waiting, met = [name], {name}
+        while waiting:
+            each = waiting.pop()
+            if each in self._constants:
+                continue
+            made = self._maker(each)
+            if made is None or not made.input:
+                return False
+            new = {*read_names([made])} - met
+            met |= new
+            waiting += new
+        return True
+
+    def _maker(self, name: str) -> NodeProto | None:
+        """The node that makes a tensor, here or in a graph around this one."""
+        node = self._producers.get(name)
+        return node if node is not None or self._outer is None else self._outer._maker(name)
 
     def constant(self, name: str, *, most: int | None = _SMALL) -> Array | None:
         """The value of a constant; None for anything else, and for what is in other files or has more elements."""
