@@ -25,6 +25,8 @@ constexpr size_t kHugePageBytes = 2 << 20;
 // Of less, processors keep the addresses of all pages.
 constexpr size_t kLeastBytes = 8 << 20;
 constexpr std::chrono::milliseconds kMostTime{250};
+// How much is collapsed in one call: each waits for all processors. Of calls for 2 MB, it takes 0.75 of the time.
+constexpr ptrdiff_t kCollapsedAtOnce = 32 << 20;
 // From Linux 6.1 on: at once, not in the background. The headers of older systems lack it.
 constexpr int kCollapse = 25;
 
@@ -74,8 +76,9 @@ void prefer_huge_pages(const void* data, size_t bytes) {
   }
   const auto start = std::chrono::steady_clock::now();
   bool done = !pages.ask();
-  for (char* page = pages.first; page < pages.end && !done; page += kHugePageBytes) {
-    done = madvise(page, kHugePageBytes, kCollapse) != 0 || std::chrono::steady_clock::now() - start > kMostTime;
+  for (char* page = pages.first; page < pages.end && !done; page += kCollapsedAtOnce) {
+    const auto some = static_cast<size_t>(std::min(pages.end - page, kCollapsedAtOnce));
+    done = madvise(page, some, kCollapse) != 0 || std::chrono::steady_clock::now() - start > kMostTime;
   }
 }
 
