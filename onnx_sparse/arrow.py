@@ -18,7 +18,7 @@ from onnx import ModelProto
 from onnx_sparse.rows.answers import chosen_outputs, require_rows
 from onnx_sparse.rows.arrow_columns import arrow_column, column_of_output
 from onnx_sparse.rows.columns import Array
-from onnx_sparse.rows.foreign_rows import columns_of, table_of
+from onnx_sparse.rows.foreign_rows import columns_of, in_memory, table_of
 from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
@@ -66,6 +66,7 @@ def feeds(
 
 def _held(rows: Any) -> Batch | Mapping[str, Any]:
     """Rows as a table, or as columns if they are not in Arrow's memory."""
+    rows = in_memory(rows)
     table = table_of(rows)
     return columns_of(rows) if table is None else table
 

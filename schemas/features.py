@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from onnx import ModelProto
 
@@ -20,6 +20,9 @@ METADATA_KEY = "onnx_sparse.features"
 VERSION = 1
 #: An error message lists no more names than this.
 _MOST_LISTED = 12
+
+#: What is done with columns of rows that a model does not know.
+Extra: TypeAlias = Literal["ignore", "error"]
 
 #: The roles of the inputs of a feature, by kind. Values in nested rows have further row splits: row_splits_1, ...
 ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(

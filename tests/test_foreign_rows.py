@@ -86,6 +86,8 @@ COLUMNS: dict[str, Callable[[Rows], Any]] = {
     "polars rows": lambda rows: list(map(library("polars").Series, rows)),
     "pandas": lambda rows: library("pandas").Series(rows, dtype=object),
     "pandas rows": lambda rows: list(map(library("pandas").Series, rows)),
+    "awkward": lambda rows: library("awkward").from_iter(rows),
+    "datasets": lambda rows: library("datasets").Dataset.from_dict({"column": rows})["column"],
     "Arrow rows": lambda rows: list(map(library("pyarrow").array, rows)),
     "DLPack": each(lambda row: Exported(np.array(row))),
     "torch": torch_rows("list"),
@@ -96,6 +98,13 @@ COLUMNS: dict[str, Callable[[Rows], Any]] = {
     "TensorFlow eager": tensorflow_rows("eager"),
     "TensorFlow ragged": tensorflow_rows("ragged"),
 }
+
+
+class SelectedLater(SimpleNamespace):
+    """A table of an unknown library, whose rows are computed later."""
+
+    def __getitem__(self, name: str) -> Any:
+        raise KeyError(name)
 
 
 class Exported:
@@ -126,6 +135,16 @@ TABLES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "polars": lambda columns: library("polars").DataFrame(columns),
     "Arrow": lambda columns: library("pyarrow").table(columns),
     "Arrow batch": lambda columns: library("pyarrow").RecordBatch.from_pydict(columns),
+    "polars, lazy": lambda columns: library("polars").LazyFrame(columns),
+    "datasets": lambda columns: library("datasets").Dataset.from_dict(columns),
+    "datasets, some rows": lambda columns: (
+        library("datasets")
+        .Dataset.from_dict({name: [*values, *values[:1]] for name, values in columns.items()})
+        .select(range(len(columns["age"])))
+    ),
+    "awkward": lambda columns: library("awkward").zip(
+        {name: library("awkward").from_iter(values) for name, values in columns.items()}, depth_limit=1
+    ),
     "capsule": lambda columns: SimpleNamespace(__arrow_c_stream__=library("pyarrow").table(columns).__arrow_c_stream__),
 }
 
@@ -225,7 +244,6 @@ def test_dense_rows_of_different_lengths():
         ({"age": SimpleNamespace(tocsr=None)}, "feature 'age': expected a dense array, got a sparse or ragged one"),
         ({"age": {1, 2}}, "feature 'age': expected a list or an array, got {1, 2}"),
         ({"age": (n for n in range(2))}, "feature 'age': expected a list or an array, got a generator"),
-        ({"itemz": [[1], [2]]}, "the model has no feature 'itemz' (did you mean 'items'?)"),
     ],
 )
 def test_rows_that_do_not_fit(changed, reason):
@@ -241,20 +259,58 @@ def test_what_is_no_table(rows):
 
 
 def test_tables_that_cannot_be_read():
-    with pytest.raises(TypeError, match=r"in memory, got a polars\S+LazyFrame; call its collect\(\) first"):
-        FEATURES.feeds(library("polars").LazyFrame({"age": [1]}))
-    with pytest.raises(ValueError, match="the table has several columns 'age'"):
-        FEATURES.feeds(library("pandas").DataFrame([[1, 2]], columns=["age", "age"]))
+    with pytest.raises(TypeError, match=r"in memory, got a \S+SelectedLater; call its collect\(\) first"):
+        FEATURES.feeds(SelectedLater(columns=["age"], collect=lambda: [{"age": 1}]))
+    names = ["age", "age", "items", "weights"]
+    for table in (library("pandas").DataFrame, library("pyarrow").table):
+        columns = [[1], [2], [[3]], [[0.5]]]
+        made = (
+            table([[1, 2, [3], [0.5]]], columns=names)
+            if table is library("pandas").DataFrame
+            else table([library("pyarrow").array(column) for column in columns], names=names)
+        )
+        with pytest.raises(ValueError, match="the table has several columns 'age'"):
+            FEATURES.feeds(made)
     with pytest.raises(TypeError, match="got a list with None"):
         FEATURES.feeds([{"age": 1}, None])
 
 
 def test_records_that_differ():
     row = {"items": [1], "weights": [], "age": 1}
-    with pytest.raises(ValueError, match="record 1: 'age' is missing"):
-        FEATURES.feeds([row, {"items": [1], "weights": []}])
-    with pytest.raises(ValueError, match="record 1: 'uid' is not in record 0"):
-        FEATURES.feeds([row, row | {"uid": 3}])
+    without = {"items": [1], "weights": []}
+    for position, records in enumerate(([without, row], [row, without])):
+        with pytest.raises(ValueError, match=rf"^record {position} lacks 'age'$"):
+            FEATURES.feeds(records)
+    with pytest.raises(ValueError, match=r"^record 0 lacks 'uid'$"):
+        FEATURES.feeds([row, row | {"uid": 3}], extra="error")
+
+
+@pytest.mark.parametrize("kind", ["columns", *TABLES])
+def test_columns_that_are_no_features(kind):
+    """An id or a label is ignored, or refused on request, in whatever holds the rows; no feature may be missing."""
+    columns = drawn(1)
+    assert columns["age"]
+    more = {"uid": columns["age"], **columns, "itemz": columns["items"]}
+    rows = more if kind == "columns" else TABLES[kind](more)
+    same(FEATURES.feeds(rows), columns)
+    same(FEATURES.feeds(rows, extra="ignore"), columns)
+    with pytest.raises(ValueError, match="the model has no feature 'uid'; it has 'items', 'weights', 'age'"):
+        FEATURES.feeds(rows, extra="error")
+    del more["items"]
+    with pytest.raises(ValueError, match=r"^feature 'items' is missing; the rows have 'uid', 'itemz'$"):
+        FEATURES.feeds(more if kind == "columns" else TABLES[kind](more))
+
+
+def test_what_extra_may_be():
+    with pytest.raises(ValueError, match=r"^extra is 'drop', not one of 'ignore', 'error'$"):
+        FEATURES.feeds(drawn(1), extra="drop")  # type: ignore[arg-type]
+
+
+def test_records_without_the_keys_of_others_that_are_no_features():
+    columns = drawn(1)
+    records = TABLES["records"](columns)
+    records[0]["uid"] = 7
+    same(FEATURES.feeds(records), columns)
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), "NA"])

@@ -71,6 +71,22 @@ def test_a_table_gives_a_table_of_its_library(session: onnx_sparse.InferenceSess
     assert {name: getattr(answers[name], values)() for name in ANSWERS} == ANSWERS
 
 
+@pytest.mark.parametrize("library", ["polars", "datasets"])
+def test_rows_that_are_read_later(session: onnx_sparse.InferenceSession, library: str):
+    made = pytest.importorskip(library)
+    rows = made.LazyFrame(ROWS) if library == "polars" else made.Dataset.from_dict(ROWS)
+    answers = session.predict(rows, ["sums"])
+    assert type(answers).__name__ == {"polars": "DataFrame", "datasets": "Table"}[library]
+    assert list(map(float, answers["sums"].to_numpy())) == ANSWERS["sums"]
+
+
+def test_columns_that_are_no_features(session: onnx_sparse.InferenceSession):
+    records = [record | {"label": 1} for record in RECORDS]
+    assert session.predict(records, ["names"]) == [{"names": "31"}, {"names": "42"}, {"names": "27"}]
+    with pytest.raises(ValueError, match="no feature 'label'"):
+        session.predict(records, ["names"], extra="error")
+
+
 def empty_rows(form: str) -> Any:
     none: dict[str, list[Any]] = {"items": [], "age": []}
     if form == "columns":
@@ -90,7 +106,7 @@ def test_no_rows_have_no_answers(session: onnx_sparse.InferenceSession, form: st
         (ROWS, None, ValueError, r"output 'total' has the shape \[\]; the batch has 3 rows"),
         (ROWS, ["sum"], ValueError, r"no output 'sum' \(did you mean 'sums'\?\); it has"),
         (ROWS, "sums", TypeError, "outputs is a list of names, not the name 'sums'"),
-        ({"item": [[1]], "age": [1]}, ["sums"], ValueError, "no feature 'item'"),
+        ({"item": [[1]], "age": [1]}, ["sums"], ValueError, "feature 'items' is missing; the rows have 'item'"),
         ({"items": [[9]], "age": [1]}, ["sums"], onnx_sparse.KernelError, r"indices\[0\] = 9 is out of range"),
         ([[1], [2]], ["sums"], TypeError, "expected columns by feature, a table or a list of records"),
     ],

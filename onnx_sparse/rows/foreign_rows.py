@@ -6,7 +6,8 @@ interface, `__array__`, DLPack) or by its own accessors (nested, jagged and spar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,41 +31,63 @@ class SparseParts:
     dense_shape: Sequence[int]
 
 
-def columns_of(rows: Any) -> Mapping[str, Any]:
+def in_memory(rows: Any) -> Any:
+    """Rows as a table or columns in memory: lazy frames of polars and dask, a `datasets.Dataset` and records of
+    awkward; other rows as they are."""
+    library = library_of(rows)
+    if library == "polars" and hasattr(rows, "collect"):
+        return rows.collect()
+    if library in ("dask", "dask_expr") and hasattr(rows, "compute"):
+        return rows.compute()
+    if library == "datasets" and hasattr(rows, "with_format"):
+        return rows.with_format("arrow")[:]
+    if library == "awkward" and getattr(rows, "fields", None):
+        return {name: rows[name] for name in rows.fields}
+    return rows
+
+
+def columns_of(rows: Any, wanted: Collection[str] | None = None) -> Mapping[str, Any]:
     """Rows of all features as columns by name.
 
     Args:
         rows: A mapping of columns; a data frame or table (pandas, or anything with the Arrow PyCapsule interface); a
             numpy array with named fields; or a list of records, which are mappings.
+        wanted: The names that are read; all when omitted. A record must have each of them that another one has.
 
     Raises:
         TypeError: It is none of these.
-        ValueError: A record lacks a name that the first one has, or has another one.
+        ValueError: A record lacks a name that another one has, or a table has several columns of a name.
     """
     if isinstance(rows, Mapping):
         return rows
     if (table := table_of(rows)) is not None:
-        return dict(zip(table.schema.names, table.columns, strict=True))
+        return _by_name(table.schema.names, table.columns, wanted)
     if hasattr(rows, "__getitem__") and (lazy := [way for way in ("collect", "compute") if hasattr(rows, way)]):
         raise TypeError(f"expected a table in memory, got {_kind(rows)}; call its {lazy[0]}() first")
     if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):
-        names = [*map(str, rows.columns)]
-        if len(names) > len(columns := dict(zip(names, rows.columns, strict=True))):
-            raise ValueError(f"the table has several columns {next(n for n in names if names.count(n) > 1)!r}")
+        columns = _by_name([*map(str, rows.columns)], rows.columns, wanted)
         return {name: rows[column] for name, column in columns.items()}
     if isinstance(rows, np.ndarray) and rows.dtype.names:
         return {name: rows[name] for name in rows.dtype.names}
     if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
-        names = rows[0].keys()
+        names = dict.fromkeys(name for row in rows for name in row)
         for number, row in enumerate(rows):
-            if differing := sorted(map(str, row.keys() ^ names)):
-                state = "is missing" if differing[0] in names else "is not in record 0"
-                raise ValueError(f"record {number}: {differing[0]!r} {state}")
-        return {name: [row[name] for row in rows] for name in names}
+            if lacking := [name for name in names if name not in row and (wanted is None or name in wanted)]:
+                raise ValueError(f"record {number} lacks {lacking[0]!r}")
+        return {name: [row.get(name) for row in rows] for name in names}
     got = described(rows)
     if isinstance(rows, (list, tuple)) and (others := [row for row in rows if not isinstance(row, Mapping)]):
         got = f"a list with {described(others[0])}"
     raise TypeError(f"expected columns by feature, a table or a list of records (mappings), got {got}")
+
+
+def _by_name(names: Sequence[str], columns: Iterable[Any], wanted: Collection[str] | None) -> dict[str, Any]:
+    found = dict(zip(names, columns, strict=True))
+    if len(found) < len(names):
+        several = [name for name, count in Counter(names).items() if count > 1 and (wanted is None or name in wanted)]
+        if several:
+            raise ValueError(f"the table has several columns {several[0]!r}")
+    return found
 
 
 def table_of(rows: Any) -> Any:
@@ -113,8 +136,10 @@ def plain_column(where: str, column: Any) -> Any:
             return SparseParts(*parts)
         if library == "pandas":
             return _of_pandas(column)
-        if any(hasattr(column, capsule) for capsule in _CAPSULES):
+        if any(hasattr(column, capsule) for capsule in _CAPSULES) or library == "awkward":
             return _of_capsule(column)
+        if library == "datasets":
+            return column[:]
         if hasattr(column, "__array__"):
             array = np.asanyarray(column)  # with its mask
             return _without_mask(array) if isinstance(array, np.ma.MaskedArray) else np.asarray(array)

@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 from onnx import TensorProto
@@ -16,9 +16,9 @@ from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.models.model_files import graph_inputs, model_of, read_model
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
-from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, plain_column
+from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, in_memory, plain_column
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
-from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Feature, listed, read_features
+from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Extra, Feature, listed, read_features
 from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Features(Shown, Mapping[str, Feature]):
         ]
         return [(["feature", "kind", "inputs"], rows)]
 
-    def feeds(self, rows: Any) -> dict[str, Array]:
+    def feeds(self, rows: Any, *, extra: Extra = "ignore") -> dict[str, Array]:
         """The inputs of a run.
 
         Args:
@@ -93,21 +93,29 @@ class Features(Shown, Mapping[str, Feature]):
                 or a list of records. Rows of sparse and ragged features are lists of any length, None for an empty one:
                 nested lists, arrays of numpy, Arrow and what converts to them, torch's tensors (dense, nested, jagged
                 and sparse), TensorFlow's (eager, ragged and sparse), SciPy's sparse matrices. Dense features are what
-                `numpy.asarray` takes; examples are serialized messages.
+                `numpy.asarray` takes; examples are serialized messages. Lazy frames of polars and dask are computed; a
+                `datasets.Dataset` and arrays of awkward are read, too.
+            extra: What to do with columns that the model does not know, as an id or a label: `"ignore"` them, or raise
+                an `"error"`. No feature may be missing, so that a misspelt one is found in either way.
 
         Returns:
             One array per input of the model. Arrays of the model's element type are not copied. Other integers must be
             in the range of the model's type; other floats are rounded to it.
 
         Raises:
-            ValueError: A feature is missing or not known; the columns have different numbers of rows; or a value is
-                missing or does not fit, with its feature, row and position.
+            ValueError: A feature is missing, or a column is no feature and `extra` is `"error"`; the columns have
+                different numbers of rows; or a value is missing or does not fit, with its feature, row and position.
             TypeError: The rows are neither columns, a table nor records.
         """
-        columns = columns_of(rows)
-        self._refuse_unknown(columns)
+        if extra not in get_args(Extra):
+            raise ValueError(f"extra is {extra!r}, not one of {listed(map(repr, get_args(Extra)))}")
+        columns = columns_of(in_memory(rows), self if extra == "ignore" else None)
+        if extra == "error":
+            self._refuse_unknown(columns)
         if missing := [name for name in self if name not in columns]:
-            raise ValueError(f"feature {missing[0]!r} is missing")
+            others = [name for name in columns if name not in self]
+            near = f"; the rows have {listed(map(repr, others))}" if others else ""
+            raise ValueError(f"feature {missing[0]!r} is missing{near}")
         feeds: dict[str, Array] = {}
         counts: dict[str, int] = {}
         for name in self:

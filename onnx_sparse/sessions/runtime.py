@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 import onnxruntime as ort
@@ -24,6 +24,7 @@ from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
 from onnx_sparse.python.passed_text import require_text
 from onnx_sparse.schemas import DOMAIN
+from onnx_sparse.schemas.features import Extra
 from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.sessions import bfloat16, pending_callbacks, string_values
 from onnx_sparse.sessions.binding import Binding
@@ -337,17 +338,31 @@ class InferenceSession(Shown, ort.InferenceSession):  # type: ignore[misc]  # ON
             return self._run_converted(output_names, self._with_text(input_feed), run_options)
         return self._run_arrays(output_names, input_feed, run_options)
 
-    def predict(self, rows: Any, outputs: Sequence[str] | None = None) -> Any:
+    @overload
+    def predict(
+        self, rows: Mapping[str, Any], outputs: Sequence[str] | None = None, *, extra: Extra = "ignore"
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def predict(
+        self, rows: Sequence[Mapping[str, Any]], outputs: Sequence[str] | None = None, *, extra: Extra = "ignore"
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def predict(self, rows: Any, outputs: Sequence[str] | None = None, *, extra: Extra = "ignore") -> Any: ...
+
+    def predict(self, rows: Any, outputs: Sequence[str] | None = None, *, extra: Extra = "ignore") -> Any:
         """The answers for rows, in the form in which the rows came.
 
         Args:
             rows: What `Features.feeds` takes: a mapping of columns by feature, a data frame of pandas or polars, an
                 Arrow table, or a list of records.
             outputs: The outputs by name; all when omitted.
+            extra: What to do with columns that the model does not know: `"ignore"` them, or raise an `"error"`.
 
         Returns:
-            For a data frame the same kind of frame, for an Arrow table a `pyarrow.Table`, for records a list of dicts,
-            else a dict of arrays.
+            For a data frame the same kind of frame (a `polars.DataFrame` for a lazy one), for an Arrow table and a
+            `datasets.Dataset` a `pyarrow.Table`, for records a list of dicts, else a dict of arrays.
 
         Raises:
             ValueError: Rows do not fit, as `Features.feeds`; there is no such output; or an output has not one element
@@ -356,12 +371,14 @@ class InferenceSession(Shown, ort.InferenceSession):  # type: ignore[misc]  # ON
             KernelError: The rows violate an operator's semantics.
         """
         from onnx_sparse.rows.answers import answers_of, chosen_outputs, require_rows
+        from onnx_sparse.rows.foreign_rows import in_memory
         from onnx_sparse.rows.model_features import features
 
         shapes = {output.name: output.shape for output in self.get_outputs()}
         names = chosen_outputs(outputs, list(shapes))
         known = features(self)
-        feeds = known.feeds(rows)
+        rows = in_memory(rows)
+        feeds = known.feeds(rows, extra=extra)
         count = max(known.counts(feeds).values(), default=1)
         results = dict(zip(names, self.run(names, feeds), strict=True))
         for name, result in results.items():
