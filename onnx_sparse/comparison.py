@@ -29,6 +29,43 @@ _SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6e-8, "bfloat16
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What somebody allows instead of what `difference` allows by itself.
+
+    Attributes:
+        atol: With `rtol`, floats may differ by `atol + rtol * abs(want)`, as in `numpy.allclose`. Either is 0 if only
+            the other one is given; if both are None, the rule stays.
+        rtol: See `atol`.
+        most: How many elements of an array may differ by more; of integers, booleans and strings, how many may differ.
+
+    Raises:
+        ValueError: One is negative or not a number.
+    """
+
+    atol: float | None = None
+    rtol: float | None = None
+    most: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("atol", self.atol), ("rtol", self.rtol), ("max_different", self.most)):
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} is {value}; expected a number from 0 on")
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the differences of floats are bounded here."""
+        return self.atol is not None or self.rtol is not None
+
+    def of(self, size: Array) -> Array:
+        """By how much floats of these absolute values may differ."""
+        return (self.atol or 0.0) + (self.rtol or 0.0) * size
+
+
+#: The rule as it is.
+RULE = Bounds()
+
+
+@dataclass(frozen=True)
 class Difference:
     """How an array differs from another.
 
@@ -40,6 +77,8 @@ class Difference:
         elements: How many elements these are: the finite floats.
         tolerance: The largest difference that was allowed where the largest one is.
         noise: The largest noise that was allowed where the tolerance is less.
+        count: How many elements differ by more than is allowed of each.
+        where: Where the largest difference is, with both values, as `"[3, 0]: 0.75, not 0.5"`; empty without one.
     """
 
     reason: str = ""
@@ -49,6 +88,8 @@ class Difference:
     elements: int = 0
     tolerance: float = 0.0
     noise: float = 0.0
+    count: int = 0
+    where: str = ""
 
 
 def difference(
@@ -59,6 +100,7 @@ def difference(
     magnitude: Array | float | None = None,
     floor: Array | float = 0.0,
     exact: bool = False,
+    bounds: Bounds = RULE,
 ) -> Difference:
     """Compare an array with the one that is right.
 
@@ -70,33 +112,58 @@ def difference(
         magnitude: The output's magnitude over all batches (`magnitude_of`); if omitted, the largest value of `want`.
         floor: The rounding noise of the elements: differences up to it are allowed.
         exact: Whether floats must be equal, too.
+        bounds: What is allowed instead.
     """
     if dtype_name(want) != dtype_name(got):
         return Difference(f"dtype is {dtype_name(got)}")
     if want.shape != got.shape:
         return Difference(f"shape is {got.shape}, not {want.shape},")
     if not is_float(want):
-        return Difference("" if np.array_equal(want, got) else "values differ")
+        differ = np.asarray(want != got, bool)
+        count = int(np.count_nonzero(differ))
+        return Difference(_reason(count, bounds), count=count, where=_where(want, got, differ))
     wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
     finite = np.isfinite(wide_want)
-    same = np.array_equal(wide_want[~finite], wide_got[~finite], equal_nan=True) and np.isfinite(wide_got[finite]).all()
+    apart = np.asarray(~finite & (wide_want != wide_got) & ~(np.isnan(wide_want) & np.isnan(wide_got)))
     error = np.abs(wide_want[finite] - wide_got[finite])
     size = np.abs(wide_want[finite])
     own = size.max(initial=0) if magnitude is None else np.broadcast_to(magnitude, want.shape)[finite]
     noise = np.broadcast_to(floor, want.shape)[finite]
     within = relative_tolerance(want, computed) * (size + 0.1 * own) + _SMALLEST[want.dtype.name]
+    if bounds.are_numbers:
+        within, noise = bounds.of(size), np.zeros_like(size)
     allowed = np.zeros_like(within) if exact else np.maximum(within, noise)
+    apart[finite] = ~(error <= allowed)  # NaN is no number
+    count = int(np.count_nonzero(apart))
+    distance = np.asarray(np.where(apart, np.inf, 0.0))
+    distance[finite] = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
     with np.errstate(over="ignore"):
         squares = float(np.square(error).sum())
     return Difference(
-        "" if same and (error <= allowed).all() else "values differ",
+        _reason(count, bounds),
         max_abs=float(error.max(initial=0)),
         max_rel=float((error / np.where(size == 0, 1, size)).max(initial=0)),
         rms=math.sqrt(squares / max(error.size, 1)),
         elements=error.size,
         tolerance=float(allowed[np.argmax(error)]) if error.size else 0.0,
         noise=float(noise[error > within].max(initial=0)),
+        count=count,
+        where=_where(want, got, distance),
     )
+
+
+def _reason(count: int, bounds: Bounds) -> str:
+    if count <= bounds.most:
+        return ""
+    return f"{count} values differ, {bounds.most} may," if bounds.most else "values differ"
+
+
+def _where(want: Array, got: Array, distance: Array) -> str:
+    """Where the largest distance is, with the values there; empty where all are 0."""
+    if not distance.any():
+        return ""
+    place = np.unravel_index(np.argmax(distance), distance.shape)
+    return f"{[*map(int, place)]}: {got[place]}, not {want[place]}"
 
 
 def relative_tolerance(want: Array, computed: Collection[str]) -> float:

@@ -206,7 +206,7 @@ def test_benchmark_takes_rows_of_features(converted):
     (feature,) = onnx_sparse.features(converted.model)
     made = onnx_sparse.benchmark(converted.model, rows={feature: [[1], [2, 3]]}, seconds=0.01, threads=[1])
     assert [line.rows for line in made.lines] == [2]
-    with pytest.raises(ValueError, match="no feature 'nothing'"):
+    with pytest.raises(ValueError, match="feature 'items' is missing; the rows have 'nothing'"):
         onnx_sparse.benchmark(converted.model, rows={"nothing": [[1]]})
 
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnx_sparse.comparison import TOLERANCES, difference, magnitude_of, noise_of_order
+from onnx_sparse.comparison import TOLERANCES, Bounds, difference, magnitude_of, noise_of_order
 from onnx_sparse.errors import CommandError
 from onnx_sparse.sharding.verification import _require_equal
 
@@ -69,3 +69,51 @@ def test_answers_of_rows_are_equal_exactly():
     _require_equal("y", [{"a": 1.0}], [{"a": 1.0}], False)
     with pytest.raises(CommandError):
         _require_equal("y", [{"a": 1.0}], [{"a": 2.0}], False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "bool"])
+def test_bounds_that_somebody_gives(dtype):
+    """As numpy.isclose has them, element by element, whatever the rule and the noise say."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        want = rng.choice([0, 1e-3, 1, -20, 3e4], (4, 3))
+        want = np.where(rng.random((4, 3)) < 0.1, rng.choice([np.nan, np.inf, -np.inf], (4, 3)), want)
+        with np.errstate(invalid="ignore"):  # an infinity less an infinity
+            moved = want + rng.choice([-1, 1e-3, 0.5, np.nan, np.inf], (4, 3))
+        got = np.where(rng.random((4, 3)) < 0.8, want, moved)
+        if not dtype.startswith("float"):
+            want, got = np.nan_to_num(want, posinf=9, neginf=8), np.nan_to_num(got, posinf=7, neginf=6)
+        want, got = want.astype(dtype), got.astype(dtype)
+        bounds = Bounds(*rng.choice([0, 1e-4, 0.01, 0.6, 2], 2), most=int(rng.integers(0, 4)))
+        close = want == got
+        if dtype.startswith("float"):
+            a, b = got.astype(np.float64), want.astype(np.float64)
+            close = np.isclose(a, b, atol=bounds.atol, rtol=bounds.rtol, equal_nan=True)
+        found = difference(want, got, magnitude=1e9, floor=1e9, bounds=bounds)
+        assert found.count == np.count_nonzero(~close)
+        assert (not found.reason) == (found.count <= bounds.most)
+        assert bool(found.where) == (not np.array_equal(want, got, equal_nan=dtype.startswith("float")))
+
+
+def test_the_place_of_the_largest_difference():
+    want = np.float32([[1, 2, 3], [4, 5, 6]])
+    got = want.copy()
+    got[0, 1], got[1, 2] = 2.5, 7.5
+    assert difference(want, got).where == "[1, 2]: 7.5, not 6.0"
+    assert difference(want, np.where(want == 3, np.nan, got).astype(np.float32)).where == "[0, 2]: nan, not 3.0"
+    assert difference(np.array(["a", "b"], object), np.array(["a", "c"], object)).where == "[1]: c, not b"
+    assert not difference(want, want).where
+    assert difference(np.float32(1), np.float32(2)).where == "[]: 2.0, not 1.0"
+
+
+def test_bounds_without_numbers_leave_the_rule():
+    want, got = np.float32([1, 1, 1]), np.float32([1, 1 + 5e-6, 1.1])
+    assert difference(want, got).count == 1
+    assert not difference(want, got, bounds=Bounds(most=1)).reason
+    assert difference(want, got, bounds=Bounds(rtol=0.0)).count == 2
+
+
+@pytest.mark.parametrize(("name", "value"), [("atol", -1.0), ("rtol", np.nan), ("most", -1)])
+def test_bounds_are_numbers_from_0_on(name, value):
+    with pytest.raises(ValueError, match="expected a number from 0 on"):
+        Bounds(**{name: value})

@@ -283,6 +283,9 @@ class Road(ABC, Generic[Options, Loaded]):
         described_by: ModelProto | None = None,
         progress: Progress | None = None,
         input_lines: dict[str, str] | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        max_different: int = 0,
         **options: Any,
     ) -> list[Record]:
         """Run a source and its model in ONNX Runtime on the same inputs and compare the outputs.
@@ -300,6 +303,11 @@ class Road(ABC, Generic[Options, Loaded]):
             described_by: The model before it was lowered: its operators show the inputs' purpose.
             progress: Called with what is being run.
             input_lines: Filled with what each input was taken for when inputs were generated.
+            atol: With `rtol`, lets floats differ by `atol + rtol * abs(expected)`, instead of the rule and of measured
+                rounding noise.
+            rtol: See `atol`.
+            max_different: How many elements of an output may differ by more in each batch, or differ at all where they
+                are not floats.
             options: As given to `convert`.
 
         Returns:
@@ -307,6 +315,7 @@ class Road(ABC, Generic[Options, Loaded]):
 
         Raises:
             ConversionError: The source cannot be read or run, or `feeds` lacks an input.
+            ValueError: A bound is negative.
         """
         from onnx_sparse.converters.verification.verify import verify
 
@@ -323,6 +332,9 @@ class Road(ABC, Generic[Options, Loaded]):
                 described_by=described_by,
                 progress=progress,
                 input_lines=input_lines,
+                atol=atol,
+                rtol=rtol,
+                max_different=max_different,
             )
 
 

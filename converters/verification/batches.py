@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.comparison import dtype_name, is_float, magnitude_of
+from onnx_sparse.comparison import RULE, Bounds, dtype_name, is_float, magnitude_of
 from onnx_sparse.converters.errors import first_line
 from onnx_sparse.converters.verification.comparison import Record, Verdict, compare, merge
 from onnx_sparse.converters.verification.intended_differences import IntendedDifferences
@@ -363,6 +363,7 @@ def compare_batches(
     guards: Callable[[Mapping[str, Array]], str] | None = None,
     repaired: Callable[[Mapping[str, Array]], Repaired | None] | None = None,
     noise: RoundingNoise | None = None,
+    bounds: Bounds = RULE,
 ) -> list[Record]:
     """Compare source and model on all batches: one record per output.
 
@@ -381,6 +382,7 @@ def compare_batches(
         repaired: The source's outputs for a batch without what its program computes wrongly.
         guards: Why what was converted refuses a batch that the source takes, or empty text.
         noise: Measures the rounding noise of outputs that differ by more than their tolerances.
+        bounds: What is allowed instead of the tolerances and of the noise.
     """
     records: dict[str, Record] = {}
     taken = [attempt.outputs for attempt in attempts if attempt.refusal is None]
@@ -426,9 +428,17 @@ def compare_batches(
                 explained = differences.explain(name, want, got, batch.feeds)
                 compared = explained.want, explained.got
                 magnitude = magnitudes[k] if is_float(want) and explained.want.shape == want.shape else None
-                judge = partial(compare, name, *compared, batch.kind, explained.note, computed, magnitude=magnitude)
+                judge = partial(
+                    compare, name, *compared, batch.kind, explained.note, computed, magnitude=magnitude, bounds=bounds
+                )
                 record = judge()
-                if not record.ok and noise is not None and is_float(want) and want.shape == got.shape:
+                if (
+                    not record.ok
+                    and noise is not None
+                    and not bounds.are_numbers
+                    and is_float(want)
+                    and want.shape == got.shape
+                ):
                     if floors is None:
                         floors = noise.of(batch.feeds, expected, actual, magnitudes)
                     record = judge(floor=floors[k])
@@ -436,7 +446,9 @@ def compare_batches(
                     said = f"the source's program computes it wrongly ({right.faults}): compared with the right values"
                     floor = floors[k] if floors is not None else 0.0
                     truth = right.instead_of(want, k)
-                    judged = compare(name, truth, got, batch.kind, said, computed, magnitude=magnitude, floor=floor)
+                    judged = compare(
+                        name, truth, got, batch.kind, said, computed, magnitude=magnitude, floor=floor, bounds=bounds
+                    )
                     record = judged if judged.ok else record
                 compares = batch.has_rows and not attempt.is_again and want.size > explained.count and not is_random
                 rows = batch.rows if compares else 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.comparison import difference, dtype_name
+from onnx_sparse.comparison import RULE, Bounds, difference, dtype_name
 from onnx_sparse.models.graphs import half_floats as half_floats
 
 Array = np.ndarray[Any, Any]
@@ -51,6 +51,7 @@ class Record:
             batch of several rows"`; else empty.
         note: What differed, what differs by design, or why a batch was skipped.
         worst: The batch with the largest difference; empty if nothing differs.
+        where: The element of this batch, and both values; empty if nothing differs.
     """
 
     output: str
@@ -69,6 +70,7 @@ class Record:
     limited: str = ""
     note: str = ""
     worst: str = ""
+    where: str = ""
 
     @property
     def status(self) -> str:
@@ -91,6 +93,7 @@ def compare(
     *,
     magnitude: Array | float | None = None,
     floor: Array | float = 0.0,
+    bounds: Bounds = RULE,
 ) -> Record:
     """Compare the source's value of an output with ONNX Runtime's in the batch `kind`; `note` goes into the record.
 
@@ -100,9 +103,10 @@ def compare(
         computed: Half-float types that the model computes with: a float32 result of these is only as exact as they are.
         magnitude: The output's magnitude over all batches (`magnitude_of`); if omitted, the largest value of `want`.
         floor: The rounding noise of the elements: differences up to it are allowed.
+        bounds: What is allowed instead.
     """
     record = Record(output, dtype_name(want), want.shape, note=note)
-    found = difference(want, got, computed, magnitude=magnitude, floor=floor)
+    found = difference(want, got, computed, magnitude=magnitude, floor=floor, bounds=bounds)
     record = replace(
         record,
         max_abs=found.max_abs,
@@ -112,10 +116,12 @@ def compare(
         tolerance=found.tolerance,
         noise=found.noise,
         worst=kind if found.max_abs > 0 else "",
+        where=found.where if found.max_abs > 0 else "",
     )
     if not found.reason:
         return record
-    return replace(record, verdict=Verdict.DIFFERENT, note=f"{found.reason} in the batch {kind!r}")
+    most = f", most at {found.where}" if found.where else ""
+    return replace(record, verdict=Verdict.DIFFERENT, note=f"{found.reason} in the batch {kind!r}{most}")
 
 
 def merge(before: Record | None, after: Record) -> Record:
@@ -127,6 +133,7 @@ def merge(before: Record | None, after: Record) -> Record:
     return replace(
         before,
         worst=after.worst if worse else before.worst,
+        where=after.where if worse else before.where,
         max_abs=max(before.max_abs, after.max_abs),
         max_rel=max(before.max_rel, after.max_rel),
         rms=math.sqrt((before.elements * before.rms**2 + after.elements * after.rms**2) / max(elements, 1)),

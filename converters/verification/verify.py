@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
 
+from onnx_sparse.comparison import Bounds
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.verification.batches import Attempts, Refused, compare_batches, compared_batches, lacks
 from onnx_sparse.converters.verification.comparison import Record, half_floats
@@ -45,6 +46,9 @@ def verify(
     described_by: ModelProto | None = None,
     progress: Callable[[str], None] | None = None,
     input_lines: dict[str, str] | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_different: int = 0,
 ) -> list[Record]:
     """Run a source and its model in ONNX Runtime on the same inputs and compare the outputs.
 
@@ -73,6 +77,10 @@ def verify(
         described_by: The model before it was lowered: its operators say what the inputs are for.
         progress: Called with what is being run.
         input_lines: Filled with what each input was taken for when inputs were generated.
+        atol: See `onnx_sparse.comparison.Bounds`, also for the next two: what is allowed instead of the tolerances and
+            of the noise.
+        rtol: See `atol`.
+        max_different: See `atol`.
 
     Returns:
         One record per output.
@@ -80,6 +88,7 @@ def verify(
     Raises:
         ConversionError: `feeds` lacks an input, or has a state.
     """
+    bounds = Bounds(atol, rtol, max_different)
     described = model if described_by is None else described_by
     states = states_of(model)
     if given := sorted({state.past for state in states} & (feeds or {}).keys()):
@@ -158,6 +167,7 @@ def verify(
             source_checks=reference.checks_sizes,
             guards=reference.guard,
             repaired=None if steps else reference.repaired,
+            bounds=bounds,
             noise=RoundingNoise(
                 run_reference,
                 partial(run, run_model),

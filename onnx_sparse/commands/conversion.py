@@ -80,8 +80,13 @@ class Conversion:
         model: ModelProto,
         progress: Progress,
         feeds: Mapping[str, Any] | None = None,
+        **bounds: Any,
     ) -> Sequence[Record]:
-        """Compare the source with the model in the form in which it is written, on given or generated inputs."""
+        """Compare the source with the model in the form in which it is written, on given or generated inputs.
+
+        Args:
+            bounds: `atol`, `rtol` and `max_different` of `Road.verify`.
+        """
         progress("verifying")
         with in_words_of_commands(self.road.extra):
             return self.road.verify(
@@ -91,6 +96,7 @@ class Conversion:
                 described_by=plain,
                 progress=progress,
                 input_lines=self.input_lines,
+                **bounds,
             )
 
 

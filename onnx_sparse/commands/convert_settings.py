@@ -122,6 +122,21 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
             "verify on these inputs, in the forms that `run` takes", "FILE.npz|FILE.json|NAME=FILE|NAME=JSON"
         ),
     )
+    atol: float | None = field(
+        default=None,
+        metadata=option(
+            "with --rtol: let floats differ by ATOL + RTOL * abs(expected) in a verification, instead of the rule and "
+            "of measured rounding noise"
+        ),
+    )
+    rtol: float | None = field(default=None, metadata=option("see --atol"))
+    max_different: int = field(
+        default=0,
+        metadata=option(
+            "let so many elements of an output differ by more in each batch, or differ at all if they are not floats",
+            "N",
+        ),
+    )
     feeds: Mapping[str, Any] | None = field(
         default=None, metadata=only_python("the same as a mapping of arrays in `verify_with`")
     )
@@ -160,6 +175,11 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
     def given(self) -> Sequence[str] | Mapping[str, Any]:
         """The inputs to verify on; empty if they are generated."""
         return self.verify_with or self.feeds or ()
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What a verification allows instead of the rule."""
+        return {"atol": self.atol, "rtol": self.rtol, "max_different": self.max_different}
 
     @property
     def is_verified(self) -> bool:

@@ -84,6 +84,7 @@ def check(settings: ConvertSettings) -> AnyRoad:
     road = _road(settings)
     road.check(road.options(**settings.of_road(road)), explain=settings.explain, verify=settings.is_verified)
     _refuse_options_of_others(road, settings)
+    _check_bounds(settings)
     if settings.opset is not None:
         _check_opset(settings.opset)
     files: list[str] = [] if isinstance(settings.given, Mapping) else [*read_files(settings.given)]
@@ -127,6 +128,16 @@ def _refuse_options_of_others(road: AnyRoad, settings: ConvertSettings) -> None:
         for each in settings_of(other.options):
             if each.name not in own and getattr(settings, each.name) != each.default:
                 raise UsageError(f"{known[each.name].flag} is for {other.models}, and this source is {road.name}")
+
+
+def _check_bounds(settings: ConvertSettings) -> None:
+    given = {name: value for name, value in settings.bounds.items() if value}
+    if given and not settings.is_verified:
+        name = next(iter(given))
+        raise UsageError(f"--{name.replace('_', '-')} is for a verification: give --verify, too")
+    for name, value in given.items():
+        if not value >= 0:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: expected a number from 0 on")
 
 
 def _check_opset(opset: int) -> None:
@@ -178,7 +189,7 @@ def convert_source(road: AnyRoad, settings: ConvertSettings, *, keeps_model: boo
     feeds: Mapping[str, Any] | None = given if isinstance(given, Mapping) else None
     if given and feeds is None:
         feeds = read_feeds(plain, list(given), option="--verify-with")
-    records = conversion.verify(plain, model, tell, feeds) if settings.is_verified else None
+    records = conversion.verify(plain, model, tell, feeds, **settings.bounds) if settings.is_verified else None
     failure = verification.failure(records or (), given=bool(given))
     smaller = None
     if settings.tables and failure is None:

@@ -26,6 +26,7 @@ class Verified(TypedDict):
     status: str
     note: str
     worst: str
+    where: str
 
 
 def document(record: Record) -> Verified:
@@ -45,6 +46,7 @@ def document(record: Record) -> Verified:
         "status": record.status,
         "note": record.note,
         "worst": record.worst,
+        "where": record.where,
     }
 
 

@@ -139,6 +139,7 @@ def _verification(contents: Contents) -> str:
             record["batches_with_rows"],
             record["status"] if record["ok"] else record["verdict"].upper(),
             record["worst"],
+            record["where"],
             record["note"],
         ]
         for record in records
@@ -152,6 +153,7 @@ def _verification(contents: Contents) -> str:
         ">batches",
         "verdict",
         "worst batch",
+        "there",
         "note",
     )
     inputs = _table(("input", "taken for"), list(contents.verified_inputs.items()))
