@@ -24,8 +24,8 @@ _LONG, _PART = 1 << 16, 1 << 15
 MOST_LISTS = 1 << 20
 #: What stands for a list in the rest of the JSON; no client knows it.
 _MARK = secrets.token_hex(16)
-#: The characters that are searched at once for keys, whose lists begin after at most some.
-_SEARCHED, _KEY = 1 << 20, 1 << 9
+#: The most characters of a key, and of what is between it and its list.
+_KEY = 1 << 9
 #: How deep lists may be within each other, as in the native library.
 _DEEPEST = 8
 #: The library's kinds of numbers by kind of dtype: as doubles, int64 and uint64.
@@ -182,21 +182,23 @@ def cut(text: bytes | bytearray, keys: Iterable[str]) -> tuple[bytes | bytearray
     kept: list[bytes | bytearray] = []
     key = re.compile(rb'"(?:%b)"\s*:\s*\[' % b"|".join(words))
     content = np.frombuffer(text, np.uint8)
-    at = searched = 0
-    while searched < len(text):
-        found = key.search(text, searched, searched + _SEARCHED)  # in parts, between which other threads run
+    at = 0
+    # A list has no quotes: only what stands without them around each of these places can be a long one, so that records
+    # with any number of short lists take no time.
+    for place in range(_LONG, len(text), _LONG):
+        after = text.rfind(b'"', max(at, place - _LONG - _KEY), place)
+        before = text.rfind(b'"', max(at, after - _KEY), max(at, after))
+        found = key.match(text, before, place) if before >= 0 else None
         if found is None:
-            searched += _SEARCHED - _KEY
             continue
-        begin = searched = found.end() - 1
+        begin = found.end() - 1
         size, counts = _find(content[begin:])
         if size < _LONG or not counts[0]:
-            searched += 1
             continue
         if sum(counts[:-1]) > MOST_LISTS:
             raise too_many_lists()
         kept += [text[at:begin], b'{"%b": %d}' % (_MARK.encode(), len(lists))]
-        at = searched = begin + size
+        at = begin + size
         lists.append(NumberList(text, begin, at, counts))
     return b"".join([*kept, text[at:]]), lists
 

@@ -120,7 +120,6 @@ def check(text: str, depth: int, kind: str, before: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(number_lists, "_LONG", 2)
         patch.setattr(number_lists, "_PART", 3)
-        patch.setattr(number_lists, "_SEARCHED", 700)
         pieces = [outcome(*call) for call in calls]
     for call, one, other in zip(calls, whole, pieces, strict=True):
         assert type(one) is type(other), (call, one, other)
@@ -161,6 +160,46 @@ def test_lists_have_a_number(key: str, item: str) -> None:
         is_too_many = count > number_lists.MOST_LISTS
         assert (refused.value.status == 413) == is_too_many
         assert ("lists and objects; send less" in str(refused.value)) == is_too_many
+
+
+@given(st.data(), st.integers(4, 40))
+def test_every_long_list_of_a_key_is_cut_out(data: st.DataObject, long: int) -> None:
+    """Where any number of short lists, strings and blanks are around it."""
+    number, blanks = st.sampled_from(["1", "2.5", "-30", "[4]", "[]"]), st.text(" \n", max_size=3)
+    parts = []
+    for _ in range(data.draw(st.integers(0, 12))):
+        key = data.draw(st.sampled_from(["x", "y", "data", "", "x y"]))
+        value = f"[{','.join(data.draw(st.lists(number, max_size=12)))}]"
+        parts.append(f'"{key}"{data.draw(blanks)}:{data.draw(blanks)}{value}')
+        parts.append(data.draw(st.sampled_from(["{}", '"["', '"x"', '"' + "a" * 30 + '"', "[1, 2]", " " * 30])))
+    text = ",".join(parts).encode()
+    wanted = []
+    for found in re.finditer(rb'"(?:x|data)"\s*:\s*\[', text):
+        size, counts = number_lists._find(np.frombuffer(text, np.uint8)[found.end() - 1 :])
+        if size >= long and counts[0]:
+            wanted.append(text[found.end() - 1 : found.end() - 1 + size])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(number_lists, "_LONG", long)
+        rest, cut_out = number_lists.cut(text, ["x", "data"])
+    assert [text[each.begin : each.end] for each in cut_out] == wanted
+    marks = [b'{"%b": %d}' % (number_lists._MARK.encode(), k) for k in range(len(wanted))]
+    for mark, each in zip(marks, wanted, strict=True):
+        rest = bytes(rest).replace(mark, each)
+    assert rest == text
+
+
+MANY = ['{"x": [0.5]}', '"x": [1, 2]', '"x": []', '"x":[[1],[2]]', '"x"', '"x": [', '{"x": [1, "a"]}', '"', '"x": 1']
+
+
+@pytest.mark.parametrize("part", MANY)
+def test_what_is_short_is_not_looked_at_one_by_one(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All large requests wait for this search, so it may take no time for each of a million records."""
+    calls = []
+    find = number_lists._find
+    monkeypatch.setattr(number_lists, "_find", lambda *given: calls.append(given) or find(*given))
+    body = b"[%b]" % b",".join([part.encode()] * ((2 << 20) // len(part)))
+    number_lists.cut(body, ["x"])
+    assert len(calls) <= len(body) // number_lists._LONG
 
 
 def outcome_of_json(text: str) -> bool:
