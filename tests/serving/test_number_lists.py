@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import re
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -45,6 +47,9 @@ VALUES = [
     "[4]",
 ]
 VALUES += ["[]", "{}", "", " ", "1 2", "+1", "01", '"data": [1, 2]', '"\\"data\\": [5, 6]"', '"],["', "\n7"]
+#: Integers of more than 64 bits: of few bits, of too many, and the largest double and one beyond.
+WIDE = [str(2**64), str(2**64 + 2**40), str(2**64 + 1), str(-(2**80)), "1" + "0" * 22, "1" + "0" * 30, str(2**127)]
+WIDE += [str(2**1023), str(2**1024 - 2**970), str(2**1024), "1" + "0" * 309]
 BEFORE = ["", '"id": ":[1,2", ', '"id": "\\"data\\":[1,2,3]", ', '"\\"data": [1,2,3], ', '"data": [1,2,3], ']
 BEFORE += ['"parameters": {"data": ["abc],[", 1]}, ']
 
@@ -86,7 +91,7 @@ def test_pieces_mean_what_the_whole_means(data: st.DataObject, before: str, kind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_value_at_every_place(kind: str) -> None:
-    for value in [*VALUES, "1e40", "70000", "18446744073709551615", "-9223372036854775808", "1" + "0" * 30, "1-2"]:
+    for value in [*VALUES, "1e40", "70000", "18446744073709551615", "-9223372036854775808", *WIDE, "1-2"]:
         for place in range(4):
             check(f"[{', '.join(['0', '3', '1', '1'][:place] + [value] + ['0'] * (3 - place))}]", 1, kind, "")
 
@@ -194,12 +199,33 @@ MANY = ['{"x": [0.5]}', '"x": [1, 2]', '"x": []', '"x":[[1],[2]]', '"x"', '"x": 
 @pytest.mark.parametrize("part", MANY)
 def test_what_is_short_is_not_looked_at_one_by_one(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All large requests wait for this search, so it may take no time for each of a million records."""
-    calls = []
-    find = number_lists._find
-    monkeypatch.setattr(number_lists, "_find", lambda *given: calls.append(given) or find(*given))
+    called = Mock(wraps=number_lists._find)
+    monkeypatch.setattr(number_lists, "_find", called)
     body = b"[%b]" % b",".join([part.encode()] * ((2 << 20) // len(part)))
     number_lists.cut(body, ["x"])
-    assert len(calls) <= len(body) // number_lists._LONG
+    assert called.call_count <= len(body) // number_lists._LONG
+
+
+NUMBERS = ["1", "0.1", "1e-400", "-0", "2048", "NaN"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        *itertools.product(["FP16", "BF16", "FP32", "FP64"], NUMBERS),
+        *itertools.product(["BF16", "FP32", "FP64"], [str(2**40), str(2**64), str(-(2**100))]),
+    ],
+)
+def test_no_number_is_read_by_itself(dtype: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the library does not read costs as much as a thousand others: only errors may be of these."""
+    monkeypatch.setattr(number_lists, "parsed", lambda text: pytest.fail(f"{text!r} was read by itself"))
+    count = number_lists._LONG // len(number)
+    tensor = f'{{"name": "x", "shape": [{count}], "datatype": "{dtype}", "data": [{", ".join([number] * count)}]}}'
+    kind = next(kind for kind in TensorProto.DataType.values() if kind and datatype(kind) == dtype)
+    tensors = Tensors({"x": InputType(kind, None)}, [])
+    read = read_request(f'{{"inputs": [{tensor}]}}'.encode(), None, tensors, ["y"]).feeds["x"]
+    wanted = np.full(count, float(number)).astype(read.dtype)
+    np.testing.assert_array_equal(read.astype(np.float64), wanted.astype(np.float64))
 
 
 def outcome_of_json(text: str) -> bool:

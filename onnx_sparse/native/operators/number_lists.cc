@@ -80,6 +80,15 @@ bool is_exact(uint64_t value, int32_t bits) {
   return value >> bits == 0;
 }
 
+// Reads an integer of more than 64 bits, without a sign: false where a floating type with that many bits changes it.
+bool read_wide(std::string_view digits, int32_t bits, double& to) {
+  if (digits.size() > kIntegerDigits || !read_number(digits, to) || !std::isfinite(to)) return false;
+  int exponent = 0;
+  const double mantissa = std::ldexp(std::frexp(to, &exponent), bits);
+  char exact[kIntegerDigits + 1];
+  return mantissa == std::floor(mantissa) && digits == std::string_view(exact, write_integer(to, exact));
+}
+
 // Reads the number between two addresses: false where it is none, or not one that is read here.
 bool read(const char* begin, const char* end, int32_t bits, double& to) {
   const Number number(begin, end);
@@ -93,9 +102,13 @@ bool read(const char* begin, const char* end, int32_t bits, double& to) {
   if (!number.is_integer) return read_number({begin, static_cast<size_t>(end - begin)}, to) && std::isfinite(to);
   const bool is_negative = *begin == '-';
   uint64_t value = 0;
-  if (!read_digits(begin + is_negative, end, value) || !is_exact(value, bits)) return false;
-  to = static_cast<double>(value);
-  if (is_negative && value != 0) to = -to;  // as an integer, -0 is 0
+  if (read_digits(begin + is_negative, end, value)) {
+    if (!is_exact(value, bits)) return false;
+    to = static_cast<double>(value);
+  } else if (!read_wide({begin + is_negative, static_cast<size_t>(end - begin - is_negative)}, bits, to)) {
+    return false;
+  }
+  if (is_negative && to != 0) to = -to;  // as an integer, -0 is 0
   return true;
 }
 

@@ -8,6 +8,7 @@
 
 #ifndef __cpp_lib_to_chars  // floating-point numbers in <charconv>
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #ifdef __APPLE__
 #include <xlocale.h>
@@ -116,6 +117,14 @@ bool read_number(std::string_view text, float& number) { return read_float(text,
 bool read_number(std::string_view text, double& number) { return read_float(text, number); }
 bool read_number(std::string_view text, int32_t& number) { return read_integer(text, number); }
 bool read_number(std::string_view text, int64_t& number) { return read_integer(text, number); }
+
+size_t write_integer(double number, char* text) {
+#ifdef __cpp_lib_to_chars
+  return static_cast<size_t>(std::to_chars(text, text + kIntegerDigits, number, std::chars_format::fixed).ptr - text);
+#else
+  return static_cast<size_t>(snprintf(text, kIntegerDigits + 1, "%.0f", number));
+#endif
+}
 
 size_t replace_point(char* text, size_t size) {
   // The point is what is neither digit nor sign nor exponent.
