@@ -72,6 +72,12 @@ REQUESTS: dict[str, Callable[[int], Request]] = {
     "rows": lambda size: (_PREDICT, b'{"instances": [[%b]]}' % _numbers(b"0.5", size)[1], {}),
     "lists": lambda size: (_PREDICT, b'{"instances": [%b]}' % _numbers(b"[]", size)[1], {}),
     "records": lambda size: (_PREDICT, b'{"instances": [%b]}' % _numbers(b'{"x": [0.5]}', size)[1], {}),
+    "long records": lambda size: (
+        _PREDICT,
+        b'{"instances": [%b]}' % _numbers(b'{"x": [%b]}' % b",".join([b"0.5"] * 30), size)[1],
+        {},
+    ),
+    "wide integers": lambda size: _tensor(b"%d" % 2**100, size),
     "texts": lambda size: _text("text", b"x" * size),
     "many texts": lambda size: _text("text", b"xy", size // 5),
     "inflated": _inflated,
