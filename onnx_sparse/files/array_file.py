@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ def read_npz(path: Path) -> Iterator[tuple[str, Array]]:
                 raise _unreadable(f"{path}, array {printable(name)},", error) from error
             if not isinstance(array, np.ndarray):  # numpy returns the bytes of a member that is not an array
                 raise CommandError(f"{path}: {printable(name)} is not a numpy array")
+            _require_characters(f"{path}, array {printable(name)},", array)
             yield name, array
 
 
@@ -53,7 +55,20 @@ def read_npy(path: Path, *, mapped: bool = False) -> Array:
     if not isinstance(array, np.ndarray):
         array.close()
         raise CommandError(f"{path} is an .npz archive, not a single array: name it .npz and give it without NAME=")
+    _require_characters(str(path), array)
     return array
+
+
+def _require_characters(what: str, array: Array) -> None:
+    """Python has no strings with the numbers beyond those of characters that a damaged file may hold.
+
+    Raises:
+        CommandError: Strings of an array have such numbers.
+    """
+    if array.dtype.kind == "U" and array.nbytes:
+        numbers = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if (most := int(numbers.max())) > sys.maxunicode:
+            raise CommandError(f"{what} is damaged: a string has the character {most:#x}; the last one is 0x10ffff")
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
