@@ -70,23 +70,25 @@ def read_delta(source: Any, key: str, key_type: DType) -> Delta:
         is_deleted = np.zeros(len(keys), bool)
         if DELETED in columns:
             is_deleted = _flags(f"{name}, column {DELETED!r}", columns[DELETED])
+            _check_count(name, DELETED, is_deleted, len(keys))
         _check_distinct(name, key, keys)
         kept = np.flatnonzero(~is_deleted)
         if VALUES in columns:
-            _check_count(name, columns[VALUES], len(keys))
+            _check_count(name, VALUES, columns[VALUES], len(keys))
             rows = columns[VALUES] if len(kept) == len(keys) else _taken(columns[VALUES], kept)
             values = _array(f"{name}, column {VALUES!r}", rows)
         elif len(kept):
             raise CommandError(f"{name} has no column {VALUES!r}, and keys that are not deleted")
         else:
             values = np.zeros(0, np.float32)
-        _check_count(name, is_deleted, len(keys))
     except (ValueError, TypeError) as error:
         raise CommandError(error) from None
     return Delta(keys[kept], values, keys[is_deleted], is_exact and values.dtype != object)
 
 
-def _check_count(name: str, column: Any, count: int) -> None:
+def _check_count(name: str, label: str, column: Any, count: int) -> None:
+    if not hasattr(column, "__len__") or getattr(column, "ndim", 1) == 0:
+        raise CommandError(f"{name}, column {label!r} is a single value; one for each row is expected")
     if len(column) != count:
         raise CommandError(f"{name}: its columns have {len(column)} and {count} rows; all must have as many")
 
@@ -111,9 +113,7 @@ def keys_of(where: str, column: Any, key_type: DType) -> Array:
     Raises:
         ValueError: A value is no such key.
     """
-    array = _array(where, column)
-    if array.ndim != 1:
-        raise ValueError(f"{where} has the shape {list(array.shape)}; one key for each row is expected")
+    array = _vector(where, column, "key")
     if key_type != TensorProto.STRING:
         return typed(where, array, key_type, ())
     made = np.empty(len(array), object)
@@ -125,7 +125,14 @@ def keys_of(where: str, column: Any, key_type: DType) -> Array:
 
 
 def _flags(where: str, column: Any) -> Array:
-    return typed(where, _array(where, column), TensorProto.BOOL, ())
+    return typed(where, _vector(where, column, "value"), TensorProto.BOOL, ())
+
+
+def _vector(where: str, column: Any, of: str) -> Array:
+    array = _array(where, column)
+    if array.ndim != 1:
+        raise ValueError(f"{where} has the shape {list(array.shape)}; one {of} for each row is expected")
+    return array
 
 
 def _array(where: str, column: Any) -> Array:

@@ -15,7 +15,7 @@ import onnx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from support.live_models import FORMS, MISSING, WIDTH, array_of, keys_of, live_model, require_answers
 from test_quantization import FEEDS, model
 from torture.mutations import mutate_message
@@ -23,6 +23,7 @@ from torture.mutations import mutate_message
 import onnx_sparse
 from onnx_sparse.commands import table_updates
 from onnx_sparse.commands.table_contents import check_keys, compact_tables, shown_rows, states
+from onnx_sparse.commands.table_deltas import read_delta
 from onnx_sparse.commands.table_keys import Keys
 from onnx_sparse.commands.table_updates import update_tables
 from onnx_sparse.converters.errors import ConversionError
@@ -621,6 +622,34 @@ def test_quantized_tables(tmp_path):
             np.testing.assert_allclose(np.stack([shown[1], shown[4]]), rows[4:], atol=0.5)
             assert shown[5] is None
             onnx_sparse.tables(path, compact=True)
+
+
+KEY_COLUMNS = [np.arange(3), [1, 2, 3], np.array(1), np.zeros((3, 1), np.int64), "abc"]
+VALUE_COLUMNS = [np.zeros((3, 2)), [[1], [2], [3]], np.zeros((2, 2)), np.array(7.0), 5, None, "ab"]
+DELETED_COLUMNS = [
+    None,
+    [True, False, True],
+    np.array(True),
+    [True, False],
+    np.zeros(9, bool),
+    np.zeros((3, 1), bool),
+    "x",
+]
+
+
+@pytest.mark.parametrize("deleted", DELETED_COLUMNS, ids=repr)
+@pytest.mark.parametrize("values", VALUE_COLUMNS, ids=repr)
+def test_columns_of_other_sizes_are_refused_by_name(values, deleted):
+    for key in KEY_COLUMNS:
+        columns = {"key": key, "values": values} | ({} if deleted is None else {"deleted": deleted})
+        are_right = [any(column is right for right in rights) for column, rights in
+                     ((key, KEY_COLUMNS[:2]), (values, VALUE_COLUMNS[:2]), (deleted, DELETED_COLUMNS[:2]))]  # fmt: skip
+        if all(are_right):
+            assert len(read_delta(columns, "key", TensorProto.INT64).keys) == (3 if deleted is None else 1)
+            continue
+        with pytest.raises(CommandError, match=r"the delta\b.*(column|shape)") as refused:
+            read_delta(columns, "key", TensorProto.INT64)
+        assert "len(" not in str(refused.value)
 
 
 @pytest.mark.parametrize("key", ["abc", "1.5", str(2**64)])
