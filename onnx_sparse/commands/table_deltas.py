@@ -75,7 +75,7 @@ def read_delta(source: Any, key: str, key_type: DType) -> Delta:
         kept = np.flatnonzero(~is_deleted)
         if VALUES in columns:
             _check_count(name, VALUES, columns[VALUES], len(keys))
-            rows = columns[VALUES] if len(kept) == len(keys) else _taken(columns[VALUES], kept)
+            rows = columns[VALUES] if len(kept) == len(keys) else _taken(name, columns[VALUES], kept)
             values = _array(f"{name}, column {VALUES!r}", rows)
         elif len(kept):
             raise CommandError(f"{name} has no column {VALUES!r}, and keys that are not deleted")
@@ -149,10 +149,15 @@ def _array(where: str, column: Any) -> Array:
     return np.array(found, object)
 
 
-def _taken(column: Any, rows: Array) -> Any:
-    if hasattr(column, "take"):  # numpy's and Arrow's
-        return column.take(rows, axis=0) if isinstance(column, np.ndarray) else column.take(rows)
-    return [column[row] for row in rows.tolist()]
+def _taken(name: str, column: Any, rows: Array) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    if not hasattr(column, "take"):
+        return [column[row] for row in rows.tolist()]
+    try:
+        return column.take(rows)
+    except NotImplementedError:  # Arrow's
+        raise ValueError(f"{name}, column {VALUES!r}: rows of {column.type} cannot be chosen; pass lists") from None
 
 
 def _columns_of_file(name: str, key: str, key_type: DType) -> tuple[Mapping[str, Any], bool]:

@@ -652,6 +652,24 @@ def test_columns_of_other_sizes_are_refused_by_name(values, deleted):
         assert "len(" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "inner", [pa.int64(), pa.string(), pa.list_(pa.int64()), pa.struct({"a": pa.int8()}), pa.null()]
+)
+@pytest.mark.parametrize("form", ["plain", "dictionary", "runs", "chunks"])
+def test_columns_of_any_arrow_type_are_read_or_refused(form, inner):
+    """Where keys are deleted, the rows of the others are chosen, which Arrow does not do for every type."""
+    column = pa.array([None] * 3, inner)
+    if form == "dictionary":
+        column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), column)
+    elif form == "runs":
+        column = pa.RunEndEncodedArray.from_arrays(pa.array([3], pa.int32()), column[:1])
+    elif form == "chunks":
+        column = pa.chunked_array([column[:1], column[1:]])
+    delta = pa.table({"key": [1, 2, 3], "values": column, "deleted": [True, False, True]})
+    with contextlib.suppress(CommandError):
+        read_delta(delta, "key", TensorProto.INT64)
+
+
 @pytest.mark.parametrize("key", ["abc", "1.5", str(2**64)])
 def test_a_key_of_another_type_is_refused(cli, tmp_path, key):
     keyed(tmp_path / "m.onnx")
