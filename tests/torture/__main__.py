@@ -18,7 +18,7 @@ _PROGRAMS = {
     "models": 1,
     "operators": 1,
     "messages": 1,
-    "files": 12,
+    "files": 18,
     "readers": 12,
     "memory": 3,
     "concurrency": 1,

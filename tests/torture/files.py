@@ -56,6 +56,7 @@ class Scene:
         self.sources = self.road.make(self.seeds)
         self.mutations = self.road.mutations()
         self.written: list[str] = []
+        self.prepared: dict[str, bytes] = {}
         self._watches = False
         self._before = os.getcwd(), tempfile.tempdir, os.environ.get("TMPDIR", "")
         sys.addaudithook(self._watch)
@@ -96,7 +97,7 @@ class Scene:
             beside = [seed] if seed.parent == self.seeds else sorted(seed.parent.iterdir())
             files = [Path(shutil.copy(path, self.given)) for path in beside]
         main = next((f for f in files if f == copy or f.name.startswith("saved_model.pb")), files[0])
-        file = main if source.random() < 0.8 else source.choice(files)
+        file = main if source.random() < self.road.mostly else source.choice(files)
         structured = next((m for end, m in self.mutations.items() if file.name.endswith(end)), mutated_bytes)
         mutation = structured if source.random() < 0.8 else mutated_bytes
         if mutation is mutated_bytes and source.random() < 0.3 and file.suffix in (".pbtxt", ".txt", ".json", ".xml"):
@@ -111,6 +112,8 @@ class Scene:
         source = random.Random(number)
         path = self.mutate(source)
         before = _listing(self.given)
+        self.road.prepare(path, self.seeds, self.out)
+        self.prepared = _contents(self.out)
         command = [*self.road.command(path, self.seeds, self.out, source), *self.arguments]
         self.written.clear()
         begun = time.process_time()  # other programs may have the processor
@@ -148,8 +151,8 @@ class Scene:
             return self.road.fault(path, self.out)
         if code not in (1, 2):
             return f"exit {code}"
-        if any(self.out.iterdir()):
-            return "a file is left"
+        if _contents(self.out) != self.prepared:
+            return "a file is left or changed"
         if self.road.prints_failures and stdout and not stderr:
             return ""
         lines = stderr.splitlines()
@@ -177,6 +180,10 @@ def _peak_memory() -> int:
 def _listing(folder: Path) -> list[tuple[str, int, int]]:
     found = [(path, path.stat()) for path in folder.rglob("*")]
     return sorted((str(path), status.st_size, status.st_mtime_ns) for path, status in found)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @contextmanager

@@ -8,11 +8,11 @@ import random
 import shutil
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torture import row_files
+from torture import data_files, row_files
 from torture.mutations import (
     mutate_message,
     mutated_json,
@@ -62,6 +62,9 @@ class Road:
         fault: What is wrong with what was written, from the source and the folder; "" if nothing is.
         results: What may be written, relative to the folder of the scene.
         prints_failures: Whether what is wrong is printed as the result.
+        prepare: Writes what is there before, from the source, the folder of the sound ones and that for what is
+            written: after an error it is as before.
+        mostly: How often the source's main file is mutated, and not any of its files.
     """
 
     make: Callable[[Path], list[Path]]
@@ -70,10 +73,15 @@ class Road:
     fault: Callable[[Path, Path], str]
     results: frozenset[Path]
     prints_failures: bool = False
+    prepare: Callable[[Path, Path, Path], None] = lambda *_: None
+    mostly: float = 0.8
 
 
 def _converting(
-    make: Callable[[Path], list[Path]], mutations: Callable[[], Mapping[str, Mutation]], *arguments: str
+    make: Callable[[Path], list[Path]],
+    mutations: Callable[[], Mapping[str, Mutation]],
+    *arguments: str,
+    mostly: float = 0.8,
 ) -> Road:
     """A kind of source that is converted."""
 
@@ -85,7 +93,8 @@ def _converting(
         # What is wrong with an ONNX file stays so: its nodes are not ours.
         return "" if wrong and _is_onnx(path) and _unsound(path) else wrong
 
-    return Road(make, mutations, command, fault, frozenset(map(Path, ("out/model.onnx", "out/model.onnx.data"))))
+    written = frozenset(map(Path, ("out/model.onnx", "out/model.onnx.data")))
+    return Road(make, mutations, command, fault, written, mostly=mostly)
 
 
 def _is_onnx(path: Path) -> bool:
@@ -200,6 +209,26 @@ def _ascend_mutations() -> Mapping[str, Mutation]:
         ".txt": _as_message(lambda: schema.new("ModelDef"), text=True),
         ".air": _as_message(lambda: schema.new("ModelDef")),
     }
+
+
+#: What the files of ATB do not say: the types and shapes of the inputs.
+_SPECS = {
+    "FillLayer_0": ["float16:2,3"],
+    "FillAdd_0": ["float16:2,3"],
+    "GoLse_0": ["fp16:2,3", "fp16:2,3", "int8:2,3"],
+}
+
+
+def _atb_sources(folder: Path) -> list[Path]:
+    """Graphs of ATB that are converted."""
+    names = ("FillLayer_0.json", "FillAdd_0.msprobe_layer.json", "GoLse_0.msprobe_layer.json")
+    return [Path(shutil.copy(DATA / "ascend" / name, folder)) for name in names]
+
+
+def _atb_command(path: Path, seeds: Path, out: Path, source: random.Random) -> list[str]:
+    name = path.name.split(".")[0]
+    specs = [f"--input-spec={name}_input_{number}:{spec}" for number, spec in enumerate(_SPECS[name])]
+    return ["convert", str(path), "-o", str(out / "model.onnx"), "--from", "ascend", *specs]
 
 
 def _saved_models(folder: Path) -> list[Path]:
@@ -356,6 +385,13 @@ CONVERSIONS = {
     "saved_model": _converting(_saved_models, _saved_model_mutations),
     "graph_def": _converting(_graph_defs, _graph_def_mutations),
     "torch": _converting(_torch_programs, lambda: {".pt2": mutated_zip}),
+    "checkpoints": _converting(
+        data_files.make_checkpoints,
+        data_files.checkpoint_mutations,
+        "--inputs=ids:0,bags:0",
+        "--outputs=pooled:0",
+        mostly=0.3,
+    ),
     "keras": _converting(_keras_files, lambda: {".keras": mutated_zip, ".h5": _mutated_hdf5}),
 }
 
@@ -382,5 +418,38 @@ ROADS = CONVERSIONS | {
         row_files.command,
         row_files.fault,
         frozenset([Path("out/rows.parquet"), Path("out/_bad")]),
+    ),
+    "atb": replace(CONVERSIONS["ascend"], make=_atb_sources, command=_atb_command),
+    "archives": Road(
+        data_files.make_archives,
+        lambda: {".npz": data_files.mutated_archive},
+        data_files.archive_command,
+        data_files.archive_fault,
+        frozenset([Path("out/out.npz")]),
+    ),
+    "updates": Road(
+        data_files.make_updates,
+        data_files.update_mutations,
+        data_files.update_command,
+        data_files.update_fault,
+        frozenset(map(Path, ("out/model.onnx", "out/model.onnx.data"))),
+        prepare=data_files.prepare_update,
+    ),
+    "shards": Road(
+        data_files.make_shards,
+        lambda: {".json": as_text(mutated_json), ".onnx": _onnx_mutations()[".onnx"]},
+        data_files.shard_command,
+        lambda *_: "",
+        frozenset([Path("out/out.npz")]),
+        mostly=0,
+    ),
+    "dumps": Road(
+        data_files.make_dumps,
+        lambda: data_files.DUMP_MUTATIONS,
+        lambda path, *_: ["replay", str(path)],
+        lambda *_: "",
+        frozenset(),
+        prints_failures=True,
+        mostly=0,
     ),
 }

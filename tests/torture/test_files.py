@@ -27,6 +27,12 @@ if sys.platform == "win32":
         ("saved_model", 6, "tensorflow"),
         ("keras", 20, "keras"),
         ("rows", 100, "pyarrow"),
+        ("atb", 15, "onnx"),
+        ("archives", 20, "onnx"),
+        ("updates", 30, "pyarrow"),
+        ("shards", 30, "onnx"),
+        ("dumps", 10, "onnx"),
+        ("checkpoints", 8, "tensorflow"),
     ],
 )
 def test_mutated_sources_are_converted_or_refused(road: str, count: int, needs: str) -> None:
