@@ -219,8 +219,8 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
     """
     try:
         from onnx_sparse.arrow import Scorer
-        from onnx_sparse.files.new_file import remove_all_abandoned
         from onnx_sparse.scoring.places import place_of
+        from onnx_sparse.scoring.score_file import remove_abandoned_scores
         from onnx_sparse.sessions.ort_errors import ort_message
 
         score_all = _engine(settings.engine)
@@ -245,7 +245,7 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
             raise CommandError(f"cannot write {out}: it is not a folder, and {ends}") from None
     left = [job for job in jobs if not (settings.resume and job.is_done())]
     # Also where nothing is written any more.
-    remove_all_abandoned(Path(job.target.path) for job in jobs if not job.target.store)
+    remove_abandoned_scores(jobs)
     if not (settings.resume or settings.overwrite):
         existing = next((job for job in left if job.exists()), None)
         if existing is not None:

@@ -204,14 +204,19 @@ def remove_abandoned(target: Path) -> None:
     _remove(target.parent.glob(f"{_prefix(target)}*.part"))
 
 
-def remove_all_abandoned(targets: Iterable[Path]) -> None:
-    """Remove what killed writers of any of the targets have left: each folder is listed once."""
+def remove_all_abandoned(targets: Iterable[Path], below: str = "") -> None:
+    """Remove what killed writers of any of the targets have left: each folder is listed once.
+
+    Args:
+        targets: The files.
+        below: A pattern of folders, which ends in a slash: in those of the targets' folders that fit it, not in these.
+    """
     folders: dict[Path, set[str]] = {}
     for target in targets:
         folders.setdefault(target.parent, set()).add(_prefix(target))
     for folder, prefixes in folders.items():
         length = len(next(iter(prefixes)))
-        _remove(part for part in folder.glob(f"{_PART_PREFIX}*.part") if part.name[:length] in prefixes)
+        _remove(part for part in folder.glob(f"{below}{_PART_PREFIX}*.part") if part.name[:length] in prefixes)
 
 
 def _remove(abandoned: Iterable[Path]) -> None:

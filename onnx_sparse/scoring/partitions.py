@@ -28,11 +28,14 @@ class Partitions:
     Args:
         target: The folder of all scores, and the name of the files.
         columns: The columns.
+
+    Attributes:
+        list: The list.
     """
 
     def __init__(self, target: Place, columns: Sequence[str]) -> None:
         self._target, self._columns = target, list(columns)
-        self._list = target.parent / "_scored" / f"{target.name}.json"
+        self.list = target.parent / "_scored" / f"{target.name}.json"
         self._seen: set[Place] = set()
 
     def split(self, table: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
@@ -64,7 +67,7 @@ class Partitions:
     def begin(self) -> None:
         """Forget the files of the last run, which are going to be replaced."""
         self._before = set((self._listed() or {"files": []})["files"])
-        self._list.remove()
+        self.list.remove()
 
     def finish(self, origin: str, files: Sequence[Place]) -> None:
         """Record the files, and remove those of the last run that are no more."""
@@ -72,12 +75,12 @@ class Partitions:
         names = [file.path[root:] for file in files]
         for name in sorted(self._before.difference(names)):
             (self._target.parent / name).remove()
-        with new_place(self._list) as file:
+        with new_place(self.list) as file:
             file.write(json.dumps({"origin": origin, "files": names}).encode())
 
     def _listed(self) -> dict[str, Any] | None:
         try:
-            with self._list.open() as file:
+            with self.list.open() as file:
                 listed = json.loads(file.read())
         except (OSError, ValueError):
             return None

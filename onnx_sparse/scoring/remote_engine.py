@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_sparse.arrow import Scorer
-from onnx_sparse.files.new_file import remove_all_abandoned
 from onnx_sparse.scoring.local_engine import AHEAD, INTERVAL, Outcome, outcome_of
 from onnx_sparse.scoring.places import Place
 from onnx_sparse.scoring.row_files import UnreadableError
-from onnx_sparse.scoring.score_file import Job
+from onnx_sparse.scoring.score_file import Job, remove_abandoned_scores
 
 #: How often a file is tried whose worker dies: Spark's own default. It may be the file that ends its workers.
 ATTEMPTS = 4
@@ -137,7 +136,7 @@ def score_on(
     finally:
         threads.shutdown(cancel_futures=True)
         # An engine ends workers without letting them clean up.
-        remove_all_abandoned(Path(job.target.path) for job in jobs if not job.target.store)
+        remove_abandoned_scores(jobs)
 
 
 def gist(message: object) -> str:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from onnx_sparse.arrow import Scorer
 from onnx_sparse.errors import CommandError
+from onnx_sparse.files.new_file import remove_all_abandoned
 from onnx_sparse.rows.columns import RowError
 from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.declaration import numpy_dtype
@@ -115,6 +117,15 @@ class Job:
         except (OSError, pa.ArrowException):
             return False
         return bool(metadata.get(ORIGIN) == self.origin().encode())
+
+
+def remove_abandoned_scores(jobs: Sequence[Job]) -> None:
+    """Remove what killed scorers of the files have left, in every folder where they write."""
+    local = [job for job in jobs if not job.target.store]
+    remove_all_abandoned(Path(job.bad.path) for job in local)
+    for job in local[:1]:  # all are partitioned by the same columns
+        remove_all_abandoned((Path(job.target.path) for job in local), "*=*/" * len(job.partition_by))
+    remove_all_abandoned(Path(Partitions(job.target, ()).list.path) for job in local if job.partition_by)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ if sys.platform == "win32":
     pytest.skip("POSIX signals and limits", allow_module_level=True)
 
 PATIENCE = 60
+#: `pytest` kills few processes; set the variable for more.
+KILLS = int(os.environ.get("ONNX_SPARSE_KILLS", "4"))
 
 #: Writes "new" to a file and stops where the second argument says, in a command that handles signals as all do.
 _STOPPING = """
@@ -148,6 +150,36 @@ def test_scores_at_random_times(tmp_path: Path) -> None:
         scores.end_at_random(number)
     scores.resume()
     assert not scores.faults
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--batch-rows", "7"], ["--workers", "2"], ["--partition-by", "day", "--keep", "day", "--on-bad-row", "skip"]],
+    ids=["one", "two workers", "partitions"],
+)
+def test_scores_at_chosen_moments(tmp_path: Path, options: list[str]) -> None:
+    """Files of each kind; a scorer that is killed between any two changes of the folder is resumed exactly."""
+    pytest.importorskip("pyarrow")
+    import onnx
+    import pyarrow.parquet as pq
+    from cli import test_score as sound
+
+    onnx.save(sound.pooling_model(), tmp_path / "m.onnx")
+    for number, (name, write) in enumerate(
+        {
+            "a.parquet": pq.write_table,
+            "b.csv": sound.csv,
+            "c.jsonl": sound.json_lines,
+            "d.arrow": sound.arrow_file,
+        }.items()
+    ):
+        place = tmp_path / "rows" / f"day={number % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        write(sound.rows(20, number), place / name)
+    command = [sys.executable, "-m", "support.killed_scores", tmp_path, str(KILLS), "1", *options]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert "killed by files" in done.stdout
 
 
 def test_writers_that_race(tmp_path: Path) -> None:
