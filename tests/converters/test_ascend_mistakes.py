@@ -40,6 +40,19 @@ def first(found):
     return next(iter(found.values()))
 
 
+def written_mistakes(runner, node, record, right, files):
+    """The words of each mistake of an operation, after what it makes of the right call is written into the files."""
+    for words, trial in variants(node.kind, right):
+        own = runner if trial.saturates is None else runner.with_overflow(saturates=trial.saturates)
+        try:
+            made = own.run(node, trial.param, record, list(trial.inputs))
+        except (Unsupported, DoesNotRunError):
+            continue
+        for file, array in zip(files, trial.written(made), strict=True):
+            file.write_bytes(bin_bytes(array))
+        yield words
+
+
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
 def test_each_mistake_of_each_operation(tmp_path, runner, make):
     """Where a mistake changes the result at all, it is among what the operation equals."""
@@ -58,14 +71,7 @@ def test_each_mistake_of_each_operation(tmp_path, runner, make):
         place = folder.joinpath(*(f"{index}_{kind}" for index, kind in node.path), "after")
         files = [place / f"outtensor{i}.bin" for i in range(len(node.outputs))]
         right = [file.read_bytes() for file in files]
-        for words, trial in variants(node.kind, Trial(dict(node.param), tuple(inputs))):
-            own = runner if trial.saturates is None else runner.with_overflow(saturates=trial.saturates)
-            try:
-                made = own.run(node, trial.param, record, list(trial.inputs))
-            except (Unsupported, DoesNotRunError):
-                continue
-            for file, array in zip(files, trial.written(made), strict=True):
-                file.write_bytes(bin_bytes(array))
+        for words in written_mistakes(runner, node, record, Trial(dict(node.param), tuple(inputs)), files):
             outcome = outcomes(tmp_path, runner)[node.name]
             if outcome.verdict == "DIFFERS":
                 assert words in outcome.resembles, node.name
@@ -138,14 +144,7 @@ def test_mistakes_of_single_operations(tmp_path, runner, case):
     record = run.records().of(node.path, node.name)
     files = [folder / f"0_{kind}Operation" / "after" / f"outtensor{place}.bin" for place in range(len(right))]
     named = []
-    for words, trial in variants(kind, Trial(dict(param), tuple(inputs))):
-        own = runner if trial.saturates is None else runner.with_overflow(saturates=trial.saturates)
-        try:
-            made = own.run(node, trial.param, record, list(trial.inputs))
-        except (Unsupported, DoesNotRunError):
-            continue
-        for file, array in zip(files, trial.written(made), strict=True):
-            file.write_bytes(bin_bytes(array))
+    for words in written_mistakes(runner, node, record, Trial(dict(param), tuple(inputs)), files):
         outcome = first(outcomes(tmp_path, runner))
         if outcome.verdict == "DIFFERS":
             assert words in outcome.resembles
