@@ -242,32 +242,36 @@ def test_pipelined_requests_that_nobody_reads_do_not_stop_the_server(port: int) 
     assert max(waits) < 2
 
 
+#: The body of a request that is read in pieces.
+VALUES = json.dumps(
+    {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 20_000], "data": [1.5] * 20_000}]}
+).encode()
+
+
+def unfinished_bodies(port: int, missing: int) -> list[socket.socket]:
+    """Clients that have sent all but a few bytes: four of the largest body that is taken, and two of small ones."""
+    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    held = []
+    for size in (*[1 << 20] * 4, 60_000, 60_000):
+        held.append(socket.create_connection(("127.0.0.1", port), timeout=60))
+        held[-1].sendall(head % size + b" " * (size - missing))
+    return held
+
+
 def test_bodies_that_stall_give_way(tmp_path: Path) -> None:
     """What they hold is needed by others; alone, they have their time."""
-    most = 1 << 20
-    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
-    values = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 20_000], "data": [1.5] * 20_000}]})
     with serving(tmp_path, "--max-request-size", "1") as port:
-        held = []
-        for size in (*[most] * 4, 60_000, 60_000):
-            held.append(socket.create_connection(("127.0.0.1", port), timeout=60))
-            held[-1].sendall(head % size + b" " * (size - 1))
+        held = unfinished_bodies(port, 1)
         time.sleep(1.5)
-        assert ask(port, "POST", "/v2/models/m/infer", values.encode()) == 200
+        assert ask(port, "POST", "/v2/models/m/infer", VALUES) == 200
         late = [client.recv(12) for client in held[:1]]
         assert late == [b"HTTP/1.1 408"]  # the one that has sent nothing for longest
 
 
 def test_bodies_that_come_have_a_budget(tmp_path: Path) -> None:
     """While others take four times the largest body, and all come further, a large one has to try again."""
-    most = 1 << 20
-    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
-    values = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 20_000], "data": [1.5] * 20_000}]})
     with serving(tmp_path, "--max-request-size", "1") as port:
-        held = []
-        for size in (*[most] * 4, 60_000, 60_000):
-            held.append(socket.create_connection(("127.0.0.1", port), timeout=60))
-            held[-1].sendall(head % size + b" " * (size - 100))
+        held = unfinished_bodies(port, 100)
         ended = threading.Event()
 
         def go_on() -> None:
@@ -279,7 +283,7 @@ def test_bodies_that_come_have_a_budget(tmp_path: Path) -> None:
         coming.start()
         try:
             time.sleep(1.5)
-            assert ask(port, "POST", "/v2/models/m/infer", values.encode()) == 503
+            assert ask(port, "POST", "/v2/models/m/infer", VALUES) == 503
             assert ask(port, "POST", "/v1/models/m:predict", b'{"instances": [[1.5]]}') == 200
         finally:
             ended.set()
@@ -287,7 +291,7 @@ def test_bodies_that_come_have_a_budget(tmp_path: Path) -> None:
             for client in held:
                 client.close()
         time.sleep(0.5)
-        assert ask(port, "POST", "/v2/models/m/infer", values.encode()) == 200
+        assert ask(port, "POST", "/v2/models/m/infer", VALUES) == 200
 
 
 class Unread:
