@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds the native kernels so that faults show, and runs tests on them; fails on the first finding.
 #
-#   onnx_sparse/native/sanitize.sh address|thread [--build | --quick | pytest arguments]
+#   onnx_sparse/native/sanitize.sh address|thread [--build | --quick | --hostile COUNT | pytest arguments]
 #
 # address: AddressSanitizer and UndefinedBehaviorSanitizer, on the contract suite and the tests of the library, which
 #          also counts what it allocates and its steps, and ends the process where a task allocates.
 # thread:  ThreadSanitizer, on the tests that use several threads.
+# --hostile: so many hostile indexes, JSON bodies, messages and regular expressions instead, of a seed of each day.
 # Without arguments it takes a quarter of an hour, with --quick a few minutes. The package must be installed
 # (pip install -e .), but for --build, which runs no test. The exit status is 77 where the compiler or the system cannot
 # run programs with these sanitizers.
@@ -47,6 +48,12 @@ export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1
 
 cd "$root"
+if [ "${1:-}" = --hostile ]; then
+  cd tests
+  export PYTHONMALLOC=malloc  # so that small objects are watched, too
+  python -m native.hostile --count "${2:?how many}" --seed "$(date +%Y%m%d)"
+  exit
+fi
 if [ $# -gt 0 ] && [ "$1" != --quick ]; then
   tests=("$@")
 elif [ "$kind" = thread ]; then

@@ -282,8 +282,8 @@ class Decoder {
     const Refusal refusal = decode_record(i);
     const std::string where = element_name("records", call_.input(0), static_cast<int64_t>(i));
     if (refusal.reason == Refusal::count) {
-      const std::string wanted =
-          chooses_ ? "at least " + std::to_string(columns_.back() + 1) : std::to_string(fields_.size());
+      const std::string wanted = chooses_ ? "at least " + std::to_string(static_cast<uint64_t>(columns_.back()) + 1)
+                                          : std::to_string(fields_.size());
       throw InvalidArgument{where + " has " + std::to_string(refusal.column) + " columns; " + wanted + " expected"};
     }
     const std::string column = where + ": column " + std::to_string(refusal.column);

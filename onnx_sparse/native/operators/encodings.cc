@@ -68,7 +68,7 @@ void write_encoded(std::string_view text, char* to, const char* end) {
 void write_numbers(std::string_view bytes, size_t length, size_t size, bool swap, char* to) {
   const size_t given = std::min(bytes.size(), length);
   if (given > 0) std::memcpy(to, bytes.data(), given);
-  std::memset(to + given, 0, length - given);
+  if (length > given) std::memset(to + given, 0, length - given);
   for (size_t at = 0; swap && at < length; at += size) std::reverse(to + at, to + at + size);
 }
 

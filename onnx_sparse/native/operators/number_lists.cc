@@ -185,7 +185,7 @@ ONNX_SPARSE_EXPORT int64_t OnnxSparseFindNumbers(const char* text, int64_t size,
       if (is_value_next) return 0;
       is_value_next = true;
     } else if (c == ']') {
-      if (is_value_next && inside[depth] > 0) return 0;
+      if (depth < 0 || (is_value_next && inside[depth] > 0)) return 0;
       if (lengths != nullptr && depth > 0) lengths[depth - 1][lists[depth]++] = inside[depth];
       is_value_next = false;
       if (--depth < 0) return at + 1;
