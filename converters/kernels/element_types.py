@@ -112,6 +112,24 @@ def is_mixed(op_type: str, types: Mapping[str, DType], variable: str, opset: int
     )
 
 
+def computed_as_one(op_type: str, types: Mapping[str, DType], opset: int) -> DType:
+    """The widest of several types, if they are floats that an operator has kernels for alone, and not for all of them.
+
+    Args:
+        op_type: The operator.
+        types: The types of the variables that may have each other's type, and have not.
+        opset: The operator set of the model.
+
+    Returns:
+        The type; 0 where another one has to be found for each variable.
+    """
+    has_all = all(has_kernel(op_type, variable, dtype, opset, mixed=True) for variable, dtype in types.items())
+    if has_all or not set(types.values()) <= {_F16, _BF16, _F32, _F64}:
+        return 0
+    widest = _F64 if _F64 in types.values() else _F32
+    return widest if all(has_kernel(op_type, variable, widest, opset) for variable in types) else 0
+
+
 @cache
 def computed_in(op_type: str, variable: str, dtype: DType, opset: int, *, mixed: bool = False) -> DType:
     """The type in which ONNX Runtime can compute an operator on a type.

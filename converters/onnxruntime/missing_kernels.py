@@ -41,8 +41,6 @@ class MissingKernel(Guard):
         """An operator on a type that is known to lack a kernel, which a wider type has."""
         if any(name and not graph.dtype(name) for name in node.output):
             return False
-        if _samples_doubles(graph, node):
-            return True
         inputs = [Tensor(name, graph.dtype(name)) if name else None for name in node.input]  # constants are not read
         wide = graph.emitter(node).wider(node.op_type, inputs, [graph.dtype(name) for name in node.output])
         if node.op_type in _MOVING and attribute(node, "mode", b"nearest") == b"nearest":
@@ -53,24 +51,8 @@ class MissingKernel(Guard):
         """Cast, compute, and cast back."""
         inputs = [graph.tensor(name) if name else None for name in node.input]
         dtypes, shapes = [*map(graph.dtype, node.output)], [*map(graph.shape, node.output)]
-        if _samples_doubles(graph, node):
-            emit = graph.emitter(node)
-            wide = [None if t is None else emit.cast(t, TensorProto.DOUBLE) for t in inputs]
-            (sampled,) = emit.node(node.op_type, wide, [TensorProto.DOUBLE], shapes, **attributes(node))
-            graph.replace_by(node, [emit.cast(sampled, dtypes[0])])
-            return
         made = graph.emitter(node).ops(node.op_type, inputs, dtypes, shapes, **attributes(node))
         graph.replace_by(node, made)
-
-
-def _samples_doubles(graph: Graph, node: NodeProto) -> bool:
-    """Whether an image or its places alone are doubles, for which there is a kernel if both are."""
-    types = [graph.dtype(name) for name in node.input]
-    return (
-        node.op_type == "GridSample"
-        and sorted(types) == [TensorProto.FLOAT, TensorProto.DOUBLE]
-        and has_kernel("GridSample", "T1", TensorProto.DOUBLE, graph.opset)
-    )
 
 
 class RearrangedTypes(Guard):

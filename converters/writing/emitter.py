@@ -13,6 +13,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.kernels.element_types import (
     attribute_names,
+    computed_as_one,
     computed_in,
     input_variable,
     is_mixed,
@@ -215,10 +216,11 @@ class Emitter(ABC):
         for variable, dtype in types:
             if dtype and variable and bound.setdefault(variable, dtype) != dtype:
                 return {}  # which is not valid, and not to be hidden by casts
+        mixed = {each for each in bound if len(bound) > 1 and is_mixed(op_type, bound, each, opset)}
+        whole = computed_as_one(op_type, {each: bound[each] for each in mixed}, opset)
         wide = {
-            variable: computed_in(
-                op_type, variable, dtype, opset, mixed=len(bound) > 1 and is_mixed(op_type, bound, variable, opset)
-            )
+            variable: (whole if variable in mixed else 0)
+            or computed_in(op_type, variable, dtype, opset, mixed=variable in mixed)
             for variable, dtype in bound.items()
         }
         return {variable: dtype for variable, dtype in wide.items() if dtype != bound[variable]}

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 from onnx_sparse.converters.kernels import table
-from onnx_sparse.converters.kernels.element_types import computed_in, kernel_types
+from onnx_sparse.converters.kernels.element_types import computed_as_one, computed_in, kernel_types
 from onnx_sparse.converters.kernels.forms import has_kernel, is_refused, known_ranks, ranks, resized
 from onnx_sparse.converters.kernels.probing import highest_opset, installed, lacking
 
@@ -56,6 +56,15 @@ def test_types_without_a_kernel() -> None:
     assert computed_in("GridSample", "T1", double, 20, mixed=True) == float_
     assert computed_in("GridSample", "T1", double, 20) == double
     assert double not in kernel_types("Conv", "T", 18)
+
+
+def test_types_without_a_kernel_beside_each_other() -> None:
+    double, float_, half = TensorProto.DOUBLE, TensorProto.FLOAT, TensorProto.FLOAT16
+    assert computed_as_one("GridSample", {"T1": double, "T2": float_}, 20) == double
+    assert computed_as_one("GridSample", {"T1": float_, "T2": double}, 20) == double
+    assert computed_as_one("BatchNormalization", {"T1": half, "T2": double}, 20) == double
+    assert computed_as_one("BatchNormalization", {"T1": half, "T2": float_}, 20) == 0  # each has its kernel
+    assert computed_as_one("QLinearMatMul", {"T1": TensorProto.INT8, "T2": TensorProto.UINT8}, 20) == 0
 
 
 def test_a_lack_of_older_versions_only_is_no_refusal() -> None:
