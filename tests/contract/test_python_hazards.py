@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from contract.models import SEGMENT_SUM, model
 import onnx_sparse
 from onnx_sparse import InferenceSession
 from onnx_sparse.python import kernels
+from onnx_sparse.python.guard import Run
 from onnx_sparse.reference import FUNCTIONS
 from onnx_sparse.schemas import OPS, Op
 
@@ -282,6 +284,29 @@ def test_a_run_without_room_on_the_stack_raises() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "all right\n"
+
+
+def test_a_run_begins_when_a_failed_one_of_the_same_options_has_ended() -> None:
+    """Else the options, which stop the failed run, would stop the new one, too."""
+    options = ort.RunOptions()
+    failed, waiting = Run(options), Run(options)
+    has_begun = threading.Event()
+
+    def begin() -> None:
+        waiting.begin()
+        has_begun.set()
+
+    failed.begin()
+    failed.fail(ValueError("bad"))
+    assert options.terminate
+    thread = threading.Thread(target=begin)
+    thread.start()
+    assert not has_begun.wait(0.3)
+    failed.end()
+    thread.join(60)
+    assert has_begun.is_set()
+    assert not options.terminate
+    waiting.end()
 
 
 @pytest.mark.parametrize(
