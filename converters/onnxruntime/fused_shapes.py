@@ -74,8 +74,7 @@ class MeanWithoutAxis(Guard):
 
 
 class GeluOfFewAxes(Guard):
-    """Nodes with a constant that has more axes than the numbers are fused into a Gelu, which has no more than the
-    numbers.
+    """Nodes with a constant that has an axis, of a scalar, are fused into a Gelu, whose result has no axis.
 
     A Reshape without effect separates the nodes.
     """
@@ -97,25 +96,28 @@ class GeluOfFewAxes(Guard):
     )
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
-        """The error function of scaled numbers, beside a constant of more axes."""
+        """The error function of scaled numbers that may be a scalar, beside a constant with an axis.
+
+        A constant is part of a Gelu if it is a scalar or has one axis of one element.
+        """
         scaled = graph.producer(node.input[0], "Div", "Mul")
         if scaled is None:
             return False
         roots = [name for name in scaled.input if not graph.is_constant(name)]
-        return len(roots) == 1 and any(
-            axes > (graph.rank(roots[0]) or 0) for axes in self._axes_beside(graph, scaled, node, roots[0])
-        )
+        if len(roots) != 1 or graph.rank(roots[0]):
+            return False
+        return any(graph.shape(name) == (1,) for name in self._constants_beside(graph, scaled, node, roots[0]))
 
     @staticmethod
-    def _axes_beside(graph: Graph, scaled: NodeProto, node: NodeProto, root: str) -> Iterator[int]:
-        """The ranks of the constants that may be parts of a Gelu."""
+    def _constants_beside(graph: Graph, scaled: NodeProto, node: NodeProto, root: str) -> Iterator[str]:
+        """The constants that may be parts of a Gelu."""
         beside, after = [scaled, *graph.users(root)], graph.users(node.output[0])
         for _ in range(_NODES_AFTER):
             beside += after
             after = [user for each in after for user in graph.users(each.output[0])]
         for each in beside:
             if each.op_type in ("Add", "Div", "Mul"):
-                yield from (graph.rank(name) or 0 for name in each.input if graph.is_constant(name))
+                yield from (name for name in each.input if graph.is_constant(name))
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
         """Let other nodes scale the numbers than those that are multiplied."""
