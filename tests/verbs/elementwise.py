@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from verbs.declaration import BFLOAT16, BOOL, FLOATS, INTEGERS, NUMBERS, UNSIGNED, Case, declare, plain, written
@@ -227,6 +228,13 @@ def _selu(x: Array) -> Array:
     return _SCALE * np.where(x > 0, x, _ALPHA * np.expm1(x))
 
 
+def _of_all_exponents(rng: np.random.Generator, dtype: np.dtype[Any]) -> Case:
+    """The ends, and numbers of all exponents that the type has."""
+    limits = ml_dtypes.finfo(dtype)
+    sizes = 2.0 ** rng.uniform(limits.minexp, limits.maxexp - 3, 48)
+    return Case([np.concatenate([ends(dtype), np.asarray(rng.standard_normal(48) * sizes).astype(dtype)])])
+
+
 def _numbers_of(case: Case, *values: float) -> list[Any]:
     return [*case.operands, *(Fixed(np.array(value, case.operands[0].dtype)) for value in values)]
 
@@ -246,6 +254,15 @@ _OF_FLOATS: tuple[tuple[Any, ...], ...] = (
     ("erf_inv", _inverse_erf, _inverse_erf_draw, "Erfinv", "ErfInv-17", "Erfinv", None, 400),
     ("sin", np.sin, one(-20, 20), "Sin", "Sin-1", "Sin", plain("Elewise", elewiseType=4), 64),
     ("cos", np.cos, one(-20, 20), "Cos", "Cos-1", "Cos", plain("Elewise", elewiseType=3), 64),
+    ("tan", np.tan, one(-1.5, 1.5), "Tan", "Tan-1", "Tan", None, 256),
+    ("asin", np.arcsin, one(), "Asin", "Asin-1", "Asin", None, 8),
+    ("acos", np.arccos, one(), "Acos", "Acos-1", "Acos", None, 16),
+    ("atan", np.arctan, _of_all_exponents, "Atan", "Atan-1", "Atan", None, 8),
+    ("sinh", np.sinh, one(), "Sinh", "Sinh-1", "Sinh", None, 16),
+    ("cosh", np.cosh, one(), "Cosh", "Cosh-1", "Cosh", None, 16),
+    ("asinh", np.arcsinh, _of_all_exponents, "Asinh", "Asinh-4", "Asinh", None, 16),
+    ("acosh", np.arccosh, _of_all_exponents, "Acosh", "Acosh-4", "Acosh", None, 16),
+    ("atanh", np.arctanh, one(), "Atanh", "Atanh-4", "Atanh", None, 16),
     ("elu", lambda x: np.where(x > 0, x, np.expm1(x)), one(), "Elu", plain("Elu-1", alpha=1.0), "Elu", None, 64),
     ("selu", _selu, one(), "Selu", written("Selu-1", lambda case: _numbers_of(case, _ALPHA, _SCALE)), "Selu", None, 64),
     ("softplus", _softplus, one(), "Softplus", "SoftPlus-4", "Softplus", None, 16),
@@ -263,7 +280,10 @@ _OF_FLOATS: tuple[tuple[Any, ...], ...] = (
 #: Functions that cancel out what is of the size of 1.
 _NEAR_ONE = ("sin", "cos", "elu", "selu", "gelu", "gelu_tanh", "erf_inv", "hard_swish", "hard_sigmoid")
 #: ONNX Runtime computes them in float32 only, and Ascend has no operator of doubles.
-_WITHOUT_DOUBLE = ("cos", "erf", "gelu")
+_WITHOUT_DOUBLE = (
+    *("cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
+    *("erf", "gelu"),
+)
 for _name, _compute, _draw, _tf, _ov, _ge, _atb, _digits in _OF_FLOATS:
     if _atb is not None:
         _atb = replace(_atb, dtypes=_ATB)
@@ -272,6 +292,7 @@ for _name, _compute, _draw, _tf, _ov, _ge, _atb, _digits in _OF_FLOATS:
     declare(_name, _draw, wide(_compute), FLOATS, digits=_digits, near=float(_name in _NEAR_ONE), tensorflow=_tf,
             openvino=_ov, ge=_ge, atb=_atb)  # fmt: skip
 
+declare("angle", two(), wide(np.arctan2), FLOATS, digits=16, tensorflow="Atan2")
 declare("leaky_relu", one(), wide(lambda x: np.where(x > 0, x, np.float64(np.float32(0.2)) * x)), FLOATS, digits=8,
         tensorflow=plain("LeakyRelu", alpha=0.2), ge=plain("LeakyRelu", negative_slope=0.2))  # fmt: skip
 declare("relu", one(), own(lambda x: np.maximum(x, x.dtype.type(0))), NUMBERS, tensorflow="Relu",

@@ -10,6 +10,7 @@ from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import arithmetic, division, rounding
 from onnx_sparse.converters.writing.lowering.shifts import shift_left, shift_right
 from onnx_sparse.converters.writing.lowering.special_functions import inverse_error
+from onnx_sparse.converters.writing.lowering.trigonometry import trigonometric
 from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS
 
@@ -101,7 +102,7 @@ _UNARY = {
 @handles(*_UNARY, to=_UNARY)
 def unary(node: Node, emit: Emitter) -> Tensor:
     """The operator that ONNX has, element by element."""
-    return emit.op(_UNARY[node.op_type], node[0])
+    return trigonometric(emit, _UNARY[node.op_type], node[0])
 
 
 @handles("Sqrt-1", to="Sqrt")

@@ -6,6 +6,7 @@ import math
 
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
+from onnx_sparse.converters.writing.lowering.trigonometry import trigonometric
 
 
 def angle(emit: Emitter, y: Tensor, x: Tensor) -> Tensor:
@@ -18,7 +19,7 @@ def _angle(emit: Emitter, y: Tensor, x: Tensor) -> Tensor:
     height, width = emit.op("Abs", y), emit.op("Abs", x)
     of_equals = emit.op("Where", emit.op("Equal", height, zero), zero, emit.like(1, x))  # not 0 / 0, nor inf / inf
     slope = emit.op("Where", emit.op("Equal", height, width), of_equals, emit.op("Div", height, width))
-    made = emit.op("Atan", slope)
+    made = trigonometric(emit, "Atan", slope)
     made = emit.op("Where", signed(emit, x), emit.op("Sub", pi, made), made)
     return emit.op("Where", signed(emit, y), emit.op("Neg", made), made)
 

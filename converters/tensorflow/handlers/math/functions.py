@@ -10,6 +10,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import activations, angles, logarithms, special_functions
 from onnx_sparse.converters.writing.lowering.arithmetic import rsqrt
+from onnx_sparse.converters.writing.lowering.trigonometry import trigonometric
 from onnx_sparse.converters.writing.registry import lowered
 from onnx_sparse.schemas.declaration import FLOATS, UNSIGNED_INTEGERS, dtype_name
 
@@ -40,7 +41,7 @@ handles("Digamma", inputs=("x",), to="Log", dtypes=_GAMMA)(lowered(special_funct
 @handles(*_OF_FLOATS, to="Exp", dtypes=_FLOAT_NAMES)
 def of_floats(node: Node, emit: Emitter) -> Tensor:
     """The operator that ONNX has."""
-    return emit.op(_OF_FLOATS[node.op_type], node["x"])
+    return trigonometric(emit, _OF_FLOATS[node.op_type], node["x"])
 
 
 @handles("Elu", "Selu", to="Elu", dtypes=_FLOAT_NAMES)
@@ -102,4 +103,4 @@ handles("Softplus", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered
 handles("Softsign", inputs=("features",), to="Elu", dtypes=_FLOAT_NAMES)(lowered(activations.softsign))
 
 
-handles("Atan2", inputs=("y", "x"), to="Atan", dtypes=("float16", "bfloat16", "float"))(lowered(angles.angle))
+handles("Atan2", inputs=("y", "x"), to="Atan", dtypes=_FLOAT_NAMES)(lowered(angles.angle))
