@@ -109,6 +109,18 @@ for _name, _compute, _draw, _dtypes, _tf, _ov, _ge, _atb in (
     )  # fmt: skip
 
 
+def _norm_of_integers(case: Case) -> Array:
+    """Cut off; the sum of squares wraps, and the root of a negative one is the least integer of 32 and 64 bits."""
+    x = case.operands[0]
+    total = np.sum(x * x, axis=tuple(case["axes"]), keepdims=case["keep"], dtype=x.dtype)
+    undefined = np.iinfo(x.dtype).min if x.dtype.itemsize > 2 else 0
+    return np.where(total < 0, undefined, np.sqrt(np.maximum(total, 0).astype(np.float64)).astype(x.dtype))
+
+
+declare("norm_of_integers", _filled_draw, _norm_of_integers, INTEGERS,
+        tensorflow=written("EuclideanNorm", _with_axes("int32"), _keep))  # fmt: skip
+
+
 def _running_draw(rng: Rng, dtype: DType) -> Case:
     dims = shape(rng, 1, 3)
     return Case([small(rng, dtype, dims)], {"axis": axis(rng, len(dims)), "exclusive": bool(rng.integers(0, 2)),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, dtype_name
+from onnx_sparse.schemas.declaration import FLOATS, HALF_FLOATS, dtype_name, numpy_dtype
 
 _FLOAT_NAMES = tuple(map(dtype_name, FLOATS))
 
@@ -31,12 +30,19 @@ def reduce_to_extreme(node: Node, emit: Emitter) -> Tensor:
     return _reduced(op_type, data, node, emit)
 
 
-@handles("EuclideanNorm", to="ReduceL2", dtypes=_FLOAT_NAMES)
+@handles("EuclideanNorm", to="ReduceL2", dtypes=("all numbers",))
 def reduce_norm(node: Node, emit: Emitter) -> Tensor:
-    """The root of the sum of squares; ONNX Runtime has no ReduceL2 of double."""
+    """The root of the sum of squares; that of integers is cut off. ONNX Runtime has no ReduceL2 of double."""
     x = node["input"]
     if x.dtype not in FLOATS:
-        raise Unsupported("only norms of floats are converted: the roots of integers that overflow are not defined")
+        total = _reduced("ReduceSum", emit.op("Mul", x, x), node, emit)  # wraps as in TensorFlow
+        zero = emit.like(0, total)
+        root = emit.op("Sqrt", emit.cast(emit.op("Max", total, zero), TensorProto.DOUBLE))
+        made = emit.cast(emit.op("Floor", root), x.dtype)
+        if x.dtype not in (TensorProto.INT32, TensorProto.INT64):
+            return made
+        least = emit.like(np.iinfo(numpy_dtype(x.dtype)).min, total)  # NaN as such an integer, on x86
+        return emit.op("Where", emit.op("Less", total, zero), least, made)
     if x.dtype == TensorProto.DOUBLE:
         return emit.op("Sqrt", _reduced("ReduceSum", emit.op("Mul", x, x), node, emit))
     return _reduced("ReduceL2", x, node, emit)
