@@ -2,6 +2,7 @@
 
     python -m refusals --count 1000 --seed 1         (in the folder tests)
     python -m refusals --roads torch onnx
+    python -m refusals --record              (keeps the counts, and writes docs/refusals.md from them)
 
 Exit 1: a reason that nobody has judged, or one of ours that is as frequent as five. A new reason is judged by a line in
 `refusals/judgments.py`.
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from refusals.judgments import JUDGMENTS
+from refusals.page import PAGE, page, record, recorded
 from refusals.reasons import MOST_OF_OURS, OURS, Judgment, judged, normal
 from refusals.sources import SOURCES, Found
 
@@ -54,6 +56,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="cases of each road (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--roads", nargs="*", choices=SOURCES, default=[*SOURCES])
+    parser.add_argument("--record", action="store_true", help="keep the counts, and write the page")
     options = parser.parse_args()
     status = 0
     for name in options.roads:
@@ -68,6 +71,10 @@ def main() -> int:
             sys.stdout.write(f"{line}\n")
             status = 1
         sys.stdout.flush()
+        if options.record:
+            record(name, table, seen[name])
+    if options.record and not status:
+        PAGE.write_text(page(recorded()), "utf-8")
     return status
 
 

@@ -23,12 +23,14 @@ class Judgment:
         verdict: `true`: the source's own program refuses or leaves it undefined, or neither standard ONNX nor the
             domain can say it. `rare`: decided, with the reason. `ours`: to be cured.
         why: Why.
+        instead: What a user can do; empty if there is nothing but another model.
     """
 
     roads: str
     reason: str
     verdict: str
     why: str
+    instead: str = ""
 
     def holds(self, road: str, reason: str) -> bool:
         """Whether this is of a reason."""

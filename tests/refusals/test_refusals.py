@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from refusals.__main__ import tabulated, wrong
 from refusals.judgments import JUDGMENTS
+from refusals.page import PAGE, page, record, recorded
 from refusals.reasons import MOST_OF_OURS, OURS, RARE, TRUE, Judgment, normal
 from refusals.sources import SOURCES
 
@@ -47,3 +48,24 @@ def test_the_census_of_torch_is_judged():
     table, _ = tabulated(SOURCES["torch"](0, 0))
     assert table
     assert wrong(table) == []
+
+
+def test_the_page_is_current():
+    assert PAGE.read_text("utf-8") == page(recorded()), "run `python -m refusals --roads torch --record` in tests"
+
+
+def test_a_record_replaces_that_of_its_road_only(tmp_path):
+    path = tmp_path / "record.jsonl"
+    for count in (1, 2):
+        record("torch", {("torch", "complex32"): (count, "abs")}, 3, path)
+        record("onnx", {}, count, path)
+    assert {name: line["cases"] for name, line in recorded(path).items()} == {"onnx": 2, "torch": 3}
+    assert recorded(path)["torch"]["refused"] == [[2, "abs", "complex32"]]
+    text = page(recorded(path))
+    assert "Of 3 cases, 2 were refused (66.7%)" in text
+    assert "| 2 | `abs` | cannot be converted |" in text
+
+
+def test_a_page_with_a_reason_that_nobody_has_judged_is_refused():
+    with pytest.raises(ValueError, match=r"nobody has judged the reason 'the moon is full' of abs"):
+        page({"torch": {"road": "torch", "cases": 1, "refused": [[1, "abs", "the moon is full"]]}})
