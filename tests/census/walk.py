@@ -66,6 +66,9 @@ _ORDERS: tuple[tuple[str, Sequence[Callable[[Any], Sequence[float]]]], ...] = (
 
 Batch = list[Array]
 
+#: Makes batches of a call from the names of its inputs and its example, which is the first of them.
+Batches = Callable[[Sequence[str], Example], Iterator[Batch]]
+
 
 @dataclass(frozen=True)
 class Found:
@@ -92,6 +95,13 @@ def walk(cases: Sequence[Case], tell: Callable[[str], None] = lambda name: None)
         yield from _together([case for case in cases[first : first + _TOGETHER] if _runs(case, tell)], tell)
 
 
+def examine_alone(case: Case, others: Batches | None = None) -> Found:
+    """Examine a call as a user's program, which is run by default; `others` makes other batches than the usual."""
+    if not _runs(case, lambda name: None):
+        return Found(case, NOT_OURS, "torch itself refuses the call")
+    return _alone(case, others or (lambda names, example: batches(case, names, example)))
+
+
 def _runs(case: Case, tell: Callable[[str], None]) -> bool:
     """Whether torch itself makes the call, and it has a result; its samples include calls that are errors."""
     tell(case.name)
@@ -115,7 +125,7 @@ def _together(cases: Sequence[Case], tell: Callable[[str], None]) -> Iterator[Fo
         return
     tell(cases[0].name)
     if len(cases) == 1:
-        yield _alone(cases[0])
+        yield examine_alone(cases[0])
         return
     try:
         source = _traced(cases)
@@ -127,7 +137,7 @@ def _together(cases: Sequence[Case], tell: Callable[[str], None]) -> Iterator[Fo
         return
     for case in cases:
         tell(case.name)
-        yield _alone(case) if case.name in suspects else Found(case, EQUAL)
+        yield examine_alone(case) if case.name in suspects else Found(case, EQUAL)
 
 
 def _traced(cases: Sequence[Case]) -> Source:
@@ -150,17 +160,17 @@ def _suspects(cases: Sequence[Case], source: Source, model: Any, tell: Callable[
     example, found = Example(source), set()
     computed = half_floats(model)
     counts = {case.name: len(case.call(*case.tensors)) for case in cases}
-    batches = {case.name: list(_batches(case, inputs[case.name], example)) for case in cases}
+    drawn = {case.name: list(batches(case, inputs[case.name], example)) for case in cases}
     with Isolated(lambda: _runner(model)) as run:
-        for k in range(max(map(len, batches.values()))):
+        for k in range(max(map(len, drawn.values()))):
             wanted, feeds = {}, dict(example.feeds)
             for case in cases:
-                batch = batches[case.name][k] if k < len(batches[case.name]) else batches[case.name][0]
+                batch = drawn[case.name][k] if k < len(drawn[case.name]) else drawn[case.name][0]
                 tell(case.name)
                 try:
                     wanted[case.name] = _eager(case, batch)
                 except Exception:  # torch refuses it
-                    batch = batches[case.name][0]
+                    batch = drawn[case.name][0]
                     wanted[case.name] = _eager(case, batch)
                 feeds.update(zip(inputs[case.name], batch, strict=True))
             tell(cases[0].name)
@@ -203,7 +213,7 @@ def _runner(model: Any) -> Callable[[Mapping[str, Array]], list[Array]]:
     return lambda feeds: [np.asarray(each) for each in session.run(None, dict(feeds))]
 
 
-def _batches(case: Case, names: Sequence[str], example: Example) -> Iterator[Batch]:
+def batches(case: Case, names: Sequence[str], example: Example) -> Iterator[Batch]:
     """The example of a call, with other sizes, and with special values."""
     yield [example.feeds[name] for name in names]
     own = [symbol for symbol, (name, _) in example.places.items() if name in names]
@@ -226,7 +236,7 @@ def _special(array: Array, kind: Callable[[Any], Sequence[float]], rng: np.rando
     return np.sort(made, -1) if is_ordered else made
 
 
-def _alone(case: Case) -> Found:
+def _alone(case: Case, others: Batches) -> Found:
     """Examine a call as a program of its own."""
     try:
         source = _traced([case])
@@ -247,15 +257,15 @@ def _alone(case: Case) -> Found:
             require_run(source, model, {})
     except ConversionError as error:
         return Found(case, CAUGHT, first_line(error))
-    return _verified(case, source, model)
+    return _verified(case, source, model, others)
 
 
-def _verified(case: Case, source: Source, model: Any) -> Found:
+def _verified(case: Case, source: Source, model: Any, others: Batches) -> Found:
     example = Example(source)
     is_random = False
     computed = half_floats(model)
     with Isolated(lambda: _runner(model)) as run, source.isolated() as program:
-        for k, batch in enumerate(_batches(case, source.inputs, example)):
+        for k, batch in enumerate(others(source.inputs, example)):
             feeds = dict(zip(source.inputs, batch, strict=True))
             try:
                 wanted = _eager(case, batch)
