@@ -133,7 +133,7 @@ def difference(
     if bounds.are_numbers:
         within, noise = bounds.of(size), np.zeros_like(size)
     allowed = np.zeros_like(within) if exact else np.maximum(within, noise)
-    apart[finite] = ~(error <= allowed)  # NaN is no number
+    apart[finite] = ~(error <= allowed) | ~np.isfinite(wide_got[finite])
     count = int(np.count_nonzero(apart))
     distance = np.asarray(np.where(apart, np.inf, 0.0))
     distance[finite] = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
