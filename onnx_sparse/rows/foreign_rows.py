@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,12 @@ def columns_of(rows: Any, wanted: Collection[str] | None = None) -> Mapping[str,
     if isinstance(rows, np.ndarray) and rows.dtype.names:
         return {name: rows[name] for name in rows.dtype.names}
     if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
-        names = dict.fromkeys(name for row in rows for name in row)
+        names = dict.fromkeys(chain.from_iterable(rows))
+        needed = names.keys() if wanted is None else names.keys() & wanted
         for number, row in enumerate(rows):
-            if lacking := [name for name in names if name not in row and (wanted is None or name in wanted)]:
-                raise ValueError(f"record {number} lacks {lacking[0]!r}")
+            if not needed <= row.keys():
+                lacking = next(name for name in names if name in needed and name not in row)
+                raise ValueError(f"record {number} lacks {lacking!r}")
         return {name: [row.get(name) for row in rows] for name in names}
     got = described(rows)
     if isinstance(rows, (list, tuple)) and (others := [row for row in rows if not isinstance(row, Mapping)]):
