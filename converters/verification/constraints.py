@@ -62,6 +62,8 @@ class Constraints:
         encoded: The texts for inputs that are decoded; others are refused.
         partitions: Features that may say how the values of others form rows, with the tensors that are row splits or
             true if they do.
+        square: Dense shapes of which all sizes must be the same: coordinates are checked against one size of it, taken
+            several times, as of the matrix of a graph's edges.
         outputs: The outputs that these reach.
     """
 
@@ -78,6 +80,7 @@ class Constraints:
     stated: dict[Origin, str] = field(default_factory=dict)
     encoded: dict[Origin, list[str]] = field(default_factory=dict)
     partitions: dict[Origin, list[str]] = field(default_factory=dict)
+    square: set[str] = field(default_factory=set)
     outputs: dict[Origin, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -88,6 +91,8 @@ def find_constraints(model: ModelProto) -> Constraints:
     for node in flow.nodes:
         if node.domain == DOMAIN and node.op_type in OPS:
             _ascending(flow, found, node)
+        if node.op_type == "ValidateSparseIndices" and len(parts := _joined(flow, node.input[1])) > 1:
+            found.square |= {origin.input for origin in flow.origins(parts[0])} if len({*parts}) == 1 else set()
         if node.op_type in _COMPARISONS and len(node.input) == 2:
             _compared(flow, found, node)
         elif node.op_type in LOOKUPS:
@@ -142,6 +147,12 @@ def _ascending(flow: Dataflow, found: Constraints, node: NodeProto) -> None:
                 if raised:
                     found.bounds[origin] = max(low, *(-by for by in raised)), high
                     found.ascending.add(origin)
+
+
+def _joined(flow: Dataflow, name: str) -> list[str]:
+    """The tensors that are joined to make a tensor; none if it is made otherwise."""
+    node = flow.producer(name)
+    return [*node.input] if node is not None and node.op_type == "Concat" else []
 
 
 def _names_of_inputs(node: NodeProto) -> list[str]:

@@ -22,6 +22,7 @@ from onnx_sparse.converters.verification.intended_differences import IntendedDif
 from onnx_sparse.converters.verification.isolation import CAN_FORK, EndedError
 from onnx_sparse.converters.verification.layout import GUESSED
 from onnx_sparse.converters.verification.number_ranges import find_ranges
+from onnx_sparse.converters.verification.sample_inputs import KINDS, CompositeSpecs, Sampler, SparseInput
 from onnx_sparse.converters.verification.verify import example_inputs
 from onnx_sparse.rows.input_roles import find_roles
 
@@ -229,6 +230,26 @@ def test_ids_that_may_be_negative_are_of_the_whole_table():
 
 def test_windows_are_read_from_the_model():
     assert find_constraints(window(kernel=5, dilation=3)).least_sizes == [13]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank", [2, 3])
+def test_coordinates_of_a_square_are_inside_it(rank, kind):
+    """As of the edges of a graph: all coordinates are checked against the number of nodes."""
+    nodes = [
+        helper.make_node("Gather", ["shape", "first"], ["nodes"]),
+        helper.make_node("Concat", ["nodes"] * rank, ["square"], axis=0),
+        helper.make_node("ValidateSparseIndices", ["places", "square"], ["y"], domain="onnx_sparse"),
+    ]
+    inputs = {"places": (INT64, ["n", rank]), "shape": (INT64, [rank])}
+    made = model(nodes, inputs, {"y": (INT64, None)}, first=np.array([0]))
+    specs = CompositeSpecs(sparse=(SparseInput("places", "values", "shape"),))
+    sampler = Sampler(made, specs)
+    for seed in range(5):
+        feeds = sampler.batch(kind, seed).feeds
+        assert len({*feeds["shape"].tolist()}) == 1
+        assert (feeds["places"] < feeds["shape"]).all()
+        assert (len(feeds["places"]) > 0) == (kind not in ("without entries", "of no rows"))
 
 
 def test_an_open_dimension_may_be_written_as_minus_one():
