@@ -34,6 +34,12 @@ class FillOptions:
 class Options(FillOptions):
     """The options of a conversion from Ascend."""
 
+    GROUP: ClassVar = FillOptions.GROUP
+    EXAMPLES: ClassVar = """
+onnx-sparse convert layer.json -o layer.onnx --input-spec x:float16:2,3
+onnx-sparse convert export.air -o model.onnx --fp16-overflow saturate
+"""
+
     inputs: Sequence[str] | Mapping[str, Any] | None = field(
         default=None,
         metadata=only_python(

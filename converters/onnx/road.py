@@ -28,10 +28,17 @@ class Options:
     """The options of a conversion from ONNX."""
 
     GROUP: ClassVar = "options for ONNX files"
+    EXAMPLES: ClassVar = """
+onnx-sparse convert tf2onnx.onnx -o fused.onnx --fuse --explain --verify
+onnx-sparse convert torch.onnx -o repaired.onnx --fuse --repair-scatter add
+"""
 
     fuse: bool = field(
         default=False,
-        metadata=option("replace patterns of standard nodes in an ONNX file of tf2onnx or torch by our operators"),
+        metadata=option(
+            "replace patterns of standard nodes in an ONNX file of tf2onnx or torch by our operators, with the same "
+            "answers"
+        ),
     )
     repair_scatter: str | Sequence[str] = field(
         default=(),

@@ -27,6 +27,9 @@ class Options:
     """The options of a conversion from OpenVINO."""
 
     GROUP: ClassVar = "options for OpenVINO's IRs"
+    EXAMPLES: ClassVar = """
+onnx-sparse convert model.xml -o model.onnx --verify
+"""
 
     weights: FilePath | None = field(
         default=None,

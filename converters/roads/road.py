@@ -46,7 +46,8 @@ class Road(ABC, Generic[Options, Loaded]):
         program: What runs its sources, as benchmarks call it; the title if it has no other name.
         suffixes: The suffixes of its files, in lower case.
         packages: The packages that classes of its objects belong to.
-        options: The dataclass of its options: the command line and `convert` take its fields.
+        options: The dataclass of its options: the command line and `convert` take its fields. With a title `GROUP`,
+            they have a help of their own, `convert --help NAME`, which shows the class's `EXAMPLES`.
         usual: Options that `convert` has by default and the command line has not.
         needs: The package that runs its sources, by which it is imported; nothing if none does.
         extra: The extra of this package that installs it.

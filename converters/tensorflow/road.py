@@ -28,6 +28,12 @@ class Options:
     """The options of a conversion from TensorFlow; see `load`."""
 
     GROUP: ClassVar = "options for TensorFlow's models"
+    EXAMPLES: ClassVar = """
+onnx-sparse convert saved_model/ -o model.onnx --signature score --verify
+onnx-sparse convert model.keras -o model.onnx --import my_layers
+onnx-sparse convert frozen.pb -o model.onnx --inputs a:0,b:0 --outputs y:0
+onnx-sparse convert m.ckpt.meta -o m.onnx --inputs x:0[-1,3] --outputs y:0
+"""
 
     signature: str | None = field(
         default=None, metadata=option("the SavedModel's signature (default: serving_default)")

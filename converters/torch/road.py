@@ -26,6 +26,9 @@ class Options:
     """The options of a conversion from torch."""
 
     GROUP: ClassVar = "options for torch's programs"
+    EXAMPLES: ClassVar = """
+onnx-sparse convert model.pt2 -o model.onnx --verify
+"""
 
     run: bool = field(
         default=True,

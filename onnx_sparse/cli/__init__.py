@@ -16,10 +16,11 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 from onnx_sparse.cli import output, watch
+from onnx_sparse.cli.help_topics import Topic, add_help, examples_text
 from onnx_sparse.errors import FAILED, USAGE, CommandError, one_line, printable
 from onnx_sparse.files.termination import TerminatedError
 from onnx_sparse.version import __version__
@@ -319,7 +320,7 @@ def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     if argv[:1] == ["help"]:
-        argv = [*argv[1:2], "--help"]
+        argv = [*argv[1:2], "--help", *argv[2:]]
     elif [*argv] in (["version"], ["-V"], ["-version"]):
         argv = ["--version"]
     _Parser.given = argv
@@ -341,13 +342,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(whole_parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _commands():
+        topics: Mapping[str, Topic] = getattr(command, "topics", dict)()
         child = commands.add_parser(
             command.NAME,
+            usage=getattr(command, "USAGE", None),
             help=command.SUMMARY,
             description=textwrap.dedent(command.__doc__ or "").strip(),
-            epilog=f"examples:\n{textwrap.indent(textwrap.dedent(command.EXAMPLES).strip(), '  ')}",
+            epilog=examples_text(command.EXAMPLES),
             formatter_class=_Wrapped,
+            add_help=not topics,
         )
+        if topics:
+            add_help(child, topics, command.EXAMPLES)
         # Also legal after the command; it has no default there, which would overwrite a --debug before the command.
         child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG_HELP)
         child.add_argument("--json", action="store_true", help="print one JSON document instead of text")

@@ -27,9 +27,9 @@ SUMMARY = "time a model: latency and rows per second"
 EXAMPLES = """
 onnx-sparse benchmark model.onnx
 onnx-sparse benchmark model.onnx --source saved_model/ --svg benchmark.svg
-onnx-sparse benchmark model.onnx --batch-sizes 1,64,1024 --threads 1,4 --seconds 2
-onnx-sparse benchmark model.onnx --input items='[[5, 7], [], [3]]' --batch-sizes 1,100
-onnx-sparse benchmark model.onnx --json | jq '.lines[] | [.rows, .threads, .p99]'
+onnx-sparse benchmark model.onnx --batch-sizes 1,64,1024 --threads 1,4
+onnx-sparse benchmark m.onnx --input items='[[5, 7], []]' --batch-sizes 1,100
+onnx-sparse benchmark m.onnx --json | jq '.lines[] | [.rows, .threads, .p99]'
 """
 
 

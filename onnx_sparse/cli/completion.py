@@ -15,7 +15,8 @@ from onnx_sparse.installation import install_command
 NAME = "completion"
 SUMMARY = "print a script for completion in a shell"
 EXAMPLES = """
-onnx-sparse completion bash > ~/.local/share/bash-completion/completions/onnx-sparse
+onnx-sparse completion bash \\
+  > ~/.local/share/bash-completion/completions/onnx-sparse
 onnx-sparse completion zsh > ~/.zfunc/_onnx-sparse  # a folder in zsh's fpath
 onnx-sparse completion fish > ~/.config/fish/completions/onnx-sparse.fish
 """

@@ -43,9 +43,9 @@ onnx-sparse run model.onnx --input inputs.npz -o outputs.npz
 onnx-sparse run model.onnx --input ids=ids.npy --input segments='[0, 0, 2]'
 onnx-sparse run model.onnx --input inputs.npz --backend python --json
 onnx-sparse run model.onnx --input items='[[5, 7], [], [3]]'
-onnx-sparse run model.onnx --input examples='[{"ids": [3, 4], "user": "x"}, {}]'
+onnx-sparse run model.onnx --input examples='[{"ids": [3, 4], "user": "x"}]'
 onnx-sparse run model.onnx --input examples=part-00000.tfrecord.gz
-onnx-sparse run streaming.onnx --input chunk1.npz --then chunk2.npz --then chunk3.npz
+onnx-sparse run streaming.onnx --input 1.npz --then 2.npz --then 3.npz
 """
 
 #: `--json` holds the values of outputs up to this many elements; larger ones belong in a file.

@@ -32,8 +32,9 @@ NAME = "serve"
 SUMMARY = "serve models over HTTP and gRPC"
 EXAMPLES = """
 onnx-sparse serve baskets.onnx
-curl localhost:8080/v1/models/baskets:predict -d '{"instances": [{"items": [5, 7], "age": 31}]}'
-onnx-sparse serve shop=baskets.onnx news=clicks.onnx --host 0.0.0.0 --workers 4
+curl localhost:8080/v1/models/baskets:predict \\
+  -d '{"instances": [{"items": [5, 7], "age": 31}]}'
+onnx-sparse serve shop=shop.onnx news=news.onnx --host 0.0.0.0 --workers 4
 """
 
 _PACKAGES = ("uvicorn", "starlette", "grpc", "prometheus_client")

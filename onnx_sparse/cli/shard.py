@@ -21,7 +21,7 @@ NAME = "shard"
 SUMMARY = "split a model's tables over machines"
 EXAMPLES = """
 onnx-sparse shard model.onnx -o split --shards 8
-onnx-sparse shard model.onnx -o split --shards 8 --at-least 1G --exact --verify
+onnx-sparse shard model.onnx -o out --shards 8 --at-least 1G --exact --verify
 onnx-sparse shard model.onnx -o split --shards 3 --by table
 """
 

@@ -36,7 +36,7 @@ onnx-sparse tables model.onnx update items_table=changed.parquet
 onnx-sparse tables model.onnx compact
 onnx-sparse tables model.onnx export items_table=items.parquet
 onnx-sparse tables model.onnx replace items_table=retrained.npy
-onnx-sparse tables model.onnx replace items_table=retrained.npy users_table=users.npy -o new.onnx
+onnx-sparse tables m.onnx replace items=items.npy users=users.npy -o new.onnx
 """
 
 #: What each action is given.

@@ -23,6 +23,9 @@ def _origins() -> tuple[str, ...]:
     return tuple(roads())
 
 
+#: The titles above some options in the help.
+VERIFICATION, WRITTEN = "more options for verification", "more options for the written model"
+
 #: Why the forms of a model exclude each other.
 _ONE_FORM = "one keeps the domain's operators, the other does not"
 
@@ -57,14 +60,16 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
         default=False,
         metadata=option(
             "let all lookups refuse negative ids, which ONNX counts from the end. By default, lookups refuse them if "
-            "TensorFlow or torch does"
+            "TensorFlow or torch does",
+            group=WRITTEN,
         ),
     )
     features: Literal["ragged"] | None = field(
         default=None,
         metadata=option(
             "turn sparse features into values and row splits. If the model uses the positions of values in their "
-            "rows, a feature stays sparse, and a note names the node"
+            "rows, a feature stays sparse, and a note names the node",
+            group=WRITTEN,
         ),
     )
     explain: bool = field(
@@ -89,6 +94,7 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
             "the opset of ai.onnx, from 18 to the newest that ONNX Runtime takes (default: the lowest from 18 on that "
             "the model can have)",
             "N",
+            group=WRITTEN,
         ),
     )
     external_data: bool | None = field(
@@ -97,13 +103,15 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
             "put tensors into OUT.onnx.data, which processes share in memory (default: from 16 MiB on)",
             off="--one-file",
             off_help="put tensors into OUT.onnx",
+            group=WRITTEN,
         ),
     )
     leave_tables: bool = field(
         default=False,
         metadata=option(
             "leave tensors of 64 KiB and more in the source's files, which OUT.onnx then needs: they are not copied. "
-            "The files must be in the folder of OUT.onnx or below"
+            "The files must be in the folder of OUT.onnx or below",
+            group=WRITTEN,
         ),
     )
     tables: Literal["float16", "bfloat16", "int8", "int4"] | None = field(
@@ -119,22 +127,26 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
     verify_with: Sequence[str] | Mapping[str, Any] = field(
         default=(),
         metadata=option(
-            "verify on these inputs, in the forms that `run` takes", "FILE.npz|FILE.json|NAME=FILE|NAME=JSON"
+            "verify on these inputs, in the forms that `run` takes",
+            "FILE.npz|FILE.json|NAME=FILE|NAME=JSON",
+            group=VERIFICATION,
         ),
     )
     atol: float | None = field(
         default=None,
         metadata=option(
             "with --rtol: let floats differ by ATOL + RTOL * abs(expected) in a verification, instead of the rule and "
-            "of measured rounding noise"
+            "of measured rounding noise",
+            group=VERIFICATION,
         ),
     )
-    rtol: float | None = field(default=None, metadata=option("see --atol"))
+    rtol: float | None = field(default=None, metadata=option("see --atol", group=VERIFICATION))
     max_different: int = field(
         default=0,
         metadata=option(
             "let so many elements of an output differ by more in each batch, or differ at all if they are not floats",
             "N",
+            group=VERIFICATION,
         ),
     )
     feeds: Mapping[str, Any] | None = field(
@@ -151,6 +163,7 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
         metadata=option(
             "write generated inputs for this model, to edit and to pass to --verify-with or `run`",
             "FILE.json|FILE.npz",
+            group=VERIFICATION,
         ),
     )
     progress: Callable[[str], None] | None = field(default=None, metadata=only_python("called with what is being done"))

@@ -16,6 +16,9 @@ import pytest
 
 from onnx_sparse.cli import main, output
 from onnx_sparse.commands import findings
+from onnx_sparse.commands.convert_settings import ConvertSettings
+from onnx_sparse.converters.roads.table import roads
+from onnx_sparse.settings import settings_of
 
 COMMANDS = (
     *("convert", "report", "run", "score", "benchmark", "replay", "check", "inspect", "tables", "shard", "triton"),
@@ -43,9 +46,43 @@ def test_help_of_a_command_shows_examples(cli, command):
     assert f"examples:\n  onnx-sparse {command}" in result.out
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "serve"])
+def test_examples_fit_a_terminal(cli, command):
+    shown = cli("help", command, *["all"] * (command == "convert")).out.partition("examples:\n")[2]
+    assert not [line for line in shown.splitlines() if len(line) > 80]
+
+
 def test_help_as_a_command(cli):
     assert cli("help").out == cli("--help").out
     assert cli("help", "run").out == cli("run", "--help").out
+    assert cli("help", "convert", "torch").out == cli("convert", "--help", "torch").out
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"^  (?:-\w[^,]*, )?(--[\w-]+)", text, re.M))
+
+
+def test_help_of_convert_by_topic(cli, monkeypatch):
+    """The common help fits on a page and names every topic; each option is in it or in one topic, and all in `all`."""
+    monkeypatch.setenv("COLUMNS", "80")
+    common, every = cli("convert", "--help").out, cli("convert", "--help", "all").out
+    assert len(common.splitlines()) <= 60
+    topics = re.findall(r"^  onnx-sparse convert --help (\w+)", common, re.M)
+    assert topics == [*roads(), "verification", "model", "all"]
+    found = [options_in(common), *(options_in(cli("convert", "--help", topic).out) for topic in topics[:-1])]
+    assert all(found)
+    assert sum(map(len, found)) == len(set.union(*found))
+    known = {setting.flag for setting in settings_of(ConvertSettings) if setting.option and not setting.option.position}
+    assert set.union(*found) == options_in(every) >= known - {"--output", "--external-data"} | {"--one-file"}
+
+
+def test_help_of_a_topic_that_is_none(cli, tmp_path, monkeypatch):
+    assert cli("convert", "--help", "tensorflw").err.splitlines()[1] == "  did you mean tensorflow?"
+    monkeypatch.chdir(tmp_path)
+    for name in ("model.onnx", "torch"):
+        Path(name).touch()
+    assert cli("convert", "--help", "model.onnx").out == cli("convert", "--help").out
+    assert "--no-run" in cli("convert", "--help", "torch").out
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 The source is a TensorFlow SavedModel, GraphDef, checkpoint or Keras model, a program saved by
 torch.export, an Ascend ATB or GE graph, an OpenVINO IR (the .xml next to its .bin), or an ONNX
-file, which is brought to canonical form. With --fuse, patterns in an ONNX file of tf2onnx or of
-torch's exporters become our operators, with the same answers.
+file, which is brought to canonical form.
 
 The output file is written only if everything succeeds, including verification. Otherwise nothing
 is written, and an existing file is not changed. If verification fails, --report still writes its
@@ -13,39 +12,56 @@ page.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.cli.convert import printing
+from onnx_sparse.cli.help_topics import Topic
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
-from onnx_sparse.commands.convert_settings import ConvertSettings, extended
+from onnx_sparse.commands.convert_settings import VERIFICATION, WRITTEN, ConvertSettings, extended
 from onnx_sparse.commands.convert_source import ConvertDocument, check, convert_source
 from onnx_sparse.converters.roads.road import AnyRoad
+from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.errors import CommandError
 
 NAME = "convert"
 SUMMARY = "convert a TensorFlow, torch, Ascend, OpenVINO or ONNX model"
+USAGE = "%(prog)s SRC -o OUT.onnx [OPTION ...]"
 EXAMPLES = """
-onnx-sparse convert saved_model/ -o model.onnx
-onnx-sparse convert saved_model/ -o model.onnx --verify --portable --explain
-onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.npz
-onnx-sparse convert saved_model/ -o model.onnx --write-inputs inputs.json
 onnx-sparse convert saved_model/ -o model.onnx --verify --report report.html
-onnx-sparse convert model.keras -o model.onnx --import my_layers
-onnx-sparse convert frozen.pb -o model.onnx --inputs ids:0,weights:0 --outputs logits:0
-onnx-sparse convert model.ckpt.meta -o model.onnx --inputs x:0[-1,3] --outputs y:0
+onnx-sparse convert saved_model/ -o models/ --portable --explain
 onnx-sparse convert model.onnx -o standard.onnx --lower --verify
-onnx-sparse convert model.onnx -o standard.onnx --lower --opset 21
-onnx-sparse convert saved_model/ -o models/
-onnx-sparse convert saved_model/ -o model.onnx --features ragged --verify
-onnx-sparse convert by_tf2onnx.onnx -o fused.onnx --fuse --explain --verify
-onnx-sparse convert by_torch.onnx -o repaired.onnx --fuse --repair-scatter add
-onnx-sparse convert layer.json -o layer.onnx --input-spec Layer_0_input_0:float16:2,3
-onnx-sparse convert model.xml -o model.onnx --verify
-onnx-sparse convert model.pt2 -o model.onnx --verify
 """
+_TOPICS = {
+    "verification": Topic(
+        VERIFICATION,
+        """
+onnx-sparse convert saved_model/ -o model.onnx --write-inputs inputs.json
+onnx-sparse convert saved_model/ -o model.onnx --verify-with inputs.json
+onnx-sparse convert saved_model/ -o m.onnx --verify --atol 1e-5 --rtol 1e-4
+""",
+    ),
+    "model": Topic(
+        WRITTEN,
+        """
+onnx-sparse convert saved_model/ -o model.onnx --features ragged --verify
+onnx-sparse convert model.onnx -o standard.onnx --lower --opset 21
+""",
+    ),
+}
+
+
+def topics() -> Mapping[str, Topic]:
+    """What the common help leaves out: the options of each source first."""
+    of_roads = {
+        road.name: Topic(title, getattr(road.options, "EXAMPLES", ""))
+        for road in roads().values()
+        if (title := getattr(road.options, "GROUP", ""))
+    }
+    return {**of_roads, **_TOPICS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,8 @@ NAME = "demo"
 SUMMARY = "see a TensorFlow model run in ONNX Runtime, with the same answer"
 EXAMPLES = """
 onnx-sparse demo
-onnx-sparse demo --keep try_it     then: onnx-sparse inspect try_it/baskets.onnx
+onnx-sparse demo --keep try_it
+onnx-sparse inspect try_it/baskets.onnx  # after that
 onnx-sparse demo --keep try_it --all
 """
 

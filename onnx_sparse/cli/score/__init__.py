@@ -36,10 +36,11 @@ NAME = "score"
 SUMMARY = "run a model on files of rows"
 EXAMPLES = """
 onnx-sparse score model.onnx 'in/*.parquet' -o out/ --keep uid
-onnx-sparse score model.onnx rows.csv -o scores.csv --columns items=basket --keep uid
+onnx-sparse score m.onnx in.csv -o out.csv --columns items=basket --keep id
 onnx-sparse score model.onnx rows.jsonl -o - | head
-onnx-sparse score model.onnx in/ -o out/ --workers 8 --max-bad-rows 0.1% --resume
-onnx-sparse score model.onnx s3://bucket/rows/ -o s3://bucket/scores/ --engine ray --workers 64
+onnx-sparse score model.onnx in/ -o out/ --max-bad-rows 0.1% --resume
+onnx-sparse score model.onnx s3://bucket/rows/ -o s3://bucket/scores/ \\
+  --engine ray --workers 64
 """
 
 #: The extra with each package that is imported here.

@@ -29,8 +29,9 @@ NAME = "triton"
 SUMMARY = "write a model repository for NVIDIA Triton"
 EXAMPLES = """
 onnx-sparse triton model.onnx -o repository/
-onnx-sparse triton model.onnx -o repository/ --served-from /models --name baskets
-onnx-sparse triton model.onnx -o repository/ --max-batch-size 256 --max-queue-delay 500 --instances 4 --threads 1
+onnx-sparse triton model.onnx -o repo/ --served-from /models --name baskets
+onnx-sparse triton model.onnx -o repo/ --max-batch-size 256 \\
+  --max-queue-delay 500 --instances 4 --threads 1
 """
 
 _VERSION = "1"
