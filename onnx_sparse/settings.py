@@ -32,6 +32,22 @@ R = TypeVar("R")
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
+
+def local_path(given: FilePath) -> Path:
+    """The path of a file or folder of this machine.
+
+    Raises:
+        ValueError: It is an address, of whose slashes a Path would lose one, or nothing, which is a Path of the folder
+            that one is in.
+    """
+    text = os.fspath(given)
+    if not text:
+        raise ValueError("expected a path, got ''")
+    if re.match(r"[A-Za-z][\w+.-]+://", text):
+        raise ValueError(f"{text} is an address; download the file and pass its path")
+    return Path(given)
+
+
 #: Which kernels run a model.
 Backend: TypeAlias = Literal["auto", "native", "python"]
 
@@ -220,6 +236,8 @@ def _check(given: Any) -> None:
             raise ValueError(f"{name} = {value!r} is not one of {', '.join(map(str, setting.choices))}")
         if setting.type is Sequence and isinstance(value, str) and not setting.takes_text:
             raise TypeError(f"{name} is a list of names, not the name {value!r}")
+        if setting.type is Path and known.parse is None and isinstance(value, str):
+            local_path(value)
         if setting.type in (Sequence, Mapping) and isinstance(value, (bool, int, float)):
             raise TypeError(f"{name} is a list or mapping, not {value!r}")
         if known.parse is not None and not known.listed and isinstance(value, (int, float, str)):

@@ -315,7 +315,9 @@ def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
         word, known = unknown[1], [option for option in options if option.startswith("--")]
     else:
         return message, None
-    return message, _OTHER_WORDS.get(word) or next(iter(difflib.get_close_matches(word, known, 1)), None)
+    bare = {name.lstrip("-"): name for name in known}  # alike in more than the dashes
+    close = difflib.get_close_matches(word.lstrip("-"), bare, 1)
+    return message, _OTHER_WORDS.get(word) or (bare[close[0]] if close else None)
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
+from pathlib import Path
 from typing import Any, TypeVar
 
 from onnx_sparse.commands.named_values import named_values
-from onnx_sparse.settings import Setting, settings_of
+from onnx_sparse.settings import Setting, local_path, settings_of
 
 S = TypeVar("S")
 
@@ -56,6 +57,14 @@ def _add(place: Any, setting: Setting) -> None:
     )
 
 
+def path_argument(text: str) -> Path:
+    """A path that is typed: see `local_path`."""
+    try:
+        return local_path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _choices(setting: Setting) -> dict[str, Any]:
     return {"choices": setting.choices} if setting.choices else {}
 
@@ -66,7 +75,9 @@ def _parser(setting: Setting) -> Callable[[str], Any]:
     assert option is not None
     if option.parse is None:
         kind: Callable[[str], Any] = setting.item if setting.type is Sequence else setting.type
-        return str if setting.type is Mapping else kind
+        return str if setting.type is Mapping else path_argument if kind is Path else kind
+    if option.parse is local_path:
+        return path_argument
     parse = option.parse
 
     def parsed(text: str) -> Any:

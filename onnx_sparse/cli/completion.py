@@ -6,9 +6,9 @@ Write the script where the shell looks for it, as in the examples, and open a ne
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import path_argument
 from onnx_sparse.errors import CommandError
 from onnx_sparse.installation import install_command
 
@@ -54,5 +54,5 @@ def _complete_files(parser: argparse.ArgumentParser, file: object) -> None:
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
                 _complete_files(child, file)
-        elif action.type is Path or action.dest in ("rows", "output", "input"):
+        elif action.type is path_argument or action.dest in ("rows", "output", "input"):
             action.complete = file  # type: ignore[attr-defined]  # which shtab reads

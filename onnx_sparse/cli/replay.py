@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
-from onnx_sparse.cli.arguments import add_options
+from onnx_sparse.cli.arguments import add_options, path_argument
 from onnx_sparse.commands.replay_table import SUFFIXES, check_package, rows, write_table
 from onnx_sparse.converters.ascend.options import FillOptions
 from onnx_sparse.errors import CommandError, printable
@@ -49,7 +49,7 @@ _MOST_LINES = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("dump", type=Path, metavar="DUMP_DIR", help="the folder that the dump tool wrote")
+    parser.add_argument("dump", type=path_argument, metavar="DUMP_DIR", help="the folder that the dump tool wrote")
     parser.add_argument("--layer", default="", metavar="NAME", help="run only this layer (default: all with tensors)")
     parser.add_argument(
         "--tolerance",
@@ -60,16 +60,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--chain", action="store_true", help="pass results on, instead of reading each from the dump")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write a table of all tensors: .csv, .xlsx or .json"
+        "-o", "--output", type=path_argument, metavar="FILE", help="write a table of all tensors: .csv, .xlsx or .json"
     )
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a page with the worst tensors first")
+    parser.add_argument(
+        "--report", type=path_argument, metavar="FILE.html", help="write a page with the worst tensors first"
+    )
     parser.add_argument(
         "--compare",
-        type=Path,
+        type=path_argument,
         metavar="DUMP_DIR",
         help="replay another dump of the same model, too, and say which of the two is wrong where they differ",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the error of each operation into this file")
+    parser.add_argument(
+        "--plot", type=path_argument, metavar="FILE.svg", help="draw the error of each operation into this file"
+    )
     add_options(parser, FillOptions)
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"

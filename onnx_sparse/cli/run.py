@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import path_argument
 from onnx_sparse.errors import CommandError, UsageError, printable
 from onnx_sparse.settings import Backend
 
@@ -56,12 +57,12 @@ _PREVIEW_WIDTH = 60
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="an ONNX file, or the folder of a model that is split"
+        "model", type=path_argument, metavar="MODEL", help="an ONNX file, or the folder of a model that is split"
     )
     more: dict[str, Any] = {"action": "append", "default": [], "metavar": "FILE.npz|NAME=FILE|NAME=JSON"}
     parser.add_argument("-i", "--input", help="one or all inputs; repeatable", **more)
     parser.add_argument("--then", help="for a model with states: one more step on these inputs; repeatable", **more)
-    parser.add_argument("-o", "--output", type=Path, metavar="OUT.npz", help="save the outputs")
+    parser.add_argument("-o", "--output", type=path_argument, metavar="OUT.npz", help="save the outputs")
     parser.add_argument(
         "--backend", choices=("auto", "native", "python"), default="auto", help="the kernels (default: %(default)s)"
     )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from onnx_sparse.cli import output
 from onnx_sparse.errors import CommandError, UsageError, printable
 from onnx_sparse.installation import install_command
+from onnx_sparse.settings import local_path
 
 if TYPE_CHECKING:
     from onnx_sparse.serving.ports import ReservedPort
@@ -172,6 +173,10 @@ def named_models(given: Sequence[str]) -> dict[str, Path]:
         name, equals, path = text.partition("=")
         if not equals or Path(text).exists():  # a path may have the sign, too
             name, path = Path(text).stem, text
+        try:
+            local_path(path)
+        except ValueError as error:
+            raise UsageError(error) from None
         if not name or not name.isprintable() or any(c in "/:?#%" for c in name):
             raise UsageError(f"{name!r} cannot be the name of a model; NAME={path} gives another")
         if name in models:

@@ -16,7 +16,7 @@ from onnx_sparse.converters.roads.road import AnyRoad
 from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.converters.tensorflow import road as tensorflow
 from onnx_sparse.converters.torch import road as torch
-from onnx_sparse.settings import FilePath, only_python, option
+from onnx_sparse.settings import FilePath, local_path, only_python, option
 
 
 def _origins() -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
             ".xml (OpenVINO) or .onnx",
             "SRC",
             position=True,
-            parse=Path,
+            parse=local_path,
         )
     )
     output: FilePath | None = field(

@@ -74,7 +74,8 @@ def read_feeds(
                 value = _messages(declared[name], parsed[name], value)
             if isinstance(value, Path):
                 raise UsageError(
-                    f"{option} {source}: {value} is not a .npy file; only tf.Example messages are read from others"
+                    f"{option} {source}: {value} is not a .npy file, the only one that `run` reads for "
+                    "this input; `onnx-sparse score` reads files of rows"
                 )
             given[name] = value
     feeds: dict[str, Array] = dict(before)

@@ -67,7 +67,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
     except Exception as error:  # each parser, protobuf's and those of the text forms, has its own exception
         if is_ort_format(read_file(path)):
             raise ValueError(f"{path} is in ONNX Runtime's own format, which only the native backend runs") from None
-        raise ValueError(f"{path} is not an ONNX model, or only a part of one: {_parser_message(error)}") from error
+        raise ValueError(f"{path} is not an ONNX model, or truncated: {_parser_message(error)}") from error
     _require_sound(model, path)
     return model
 

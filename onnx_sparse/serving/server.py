@@ -11,10 +11,12 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 
+from onnx_sparse.errors import CommandError
 from onnx_sparse.serving.connections import Connections
 from onnx_sparse.serving.served_model import ServedModel, one_line
 from onnx_sparse.serving.settings import Settings, StartError
@@ -89,8 +91,19 @@ def opened(settings: Settings) -> dict[str, ServedModel]:
         try:
             models[name] = ServedModel(name, path, settings.limits)
         except Exception as error:  # ONNX Runtime's have no common class
-            raise StartError(f"{path} cannot be opened: {one_line(error)}") from error
+            raise StartError(_not_a_model(path) or f"{path} cannot be opened: {one_line(error)}") from error
     return models
+
+
+def _not_a_model(path: Path) -> str | None:
+    """What a file is that is not an ONNX model, as other commands say it; ONNX Runtime knows only that it is none."""
+    from onnx_sparse.models.load_and_save import load_model
+
+    try:
+        load_model(path)
+    except CommandError as error:
+        return str(error)
+    return None
 
 
 async def _serve(

@@ -196,7 +196,7 @@ class TestFilesThatAreNoModels:
 
     def test_truncated(self, cli, command, segment_max):
         segment_max.write_bytes(segment_max.read_bytes()[:-9])
-        assert "is not an ONNX model, or only a part of one" in cli(command, segment_max).error
+        assert "is not an ONNX model, or truncated" in cli(command, segment_max).error
 
     def test_what_convert_takes(self, cli, command, tmp_path):
         (tmp_path / "saved").mkdir()
@@ -209,7 +209,7 @@ class TestFilesThatAreNoModels:
     def test_other_text(self, cli, command, tmp_path):
         (tmp_path / "m.onnxtxt").write_text("hello")
         error = cli(command, tmp_path / "m.onnxtxt").error
-        assert "is not an ONNX model, or only a part of one: [ParseError at position (line: 1" in error
+        assert "is not an ONNX model, or truncated: [ParseError at position (line: 1" in error
 
     def test_name_that_is_not_utf8(self, cli, command, segment_max):
         segment_max.write_bytes(segment_max.read_bytes().replace(b"highest", b"high\xff\xfet"))

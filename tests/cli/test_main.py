@@ -134,6 +134,51 @@ def test_what_other_tools_call_it(cli, word):
     assert all(option in cli("help", meant[0]).out for option in meant[1:])
 
 
+#: What each command reads first; what it needs to be well formed follows.
+READING = {
+    **dict.fromkeys(("check", "inspect", "run", "benchmark", "tables", "serve", "replay"), ()),
+    **{"convert": ("-o", "y.onnx"), "report": ("-o", "y.html"), "score": ("rows.csv", "-o", "y.csv")},
+    **{"shard": ("-o", "y", "--shards", "2"), "triton": ("-o", "y")},
+}
+
+
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("https://h/m.onnx", "https://h/m.onnx is an address; download the file and pass its path"),
+        ("s3://b/m.onnx", "s3://b/m.onnx is an address; download the file and pass its path"),
+        ("", "expected a path, got ''"),
+    ],
+)
+def test_what_is_no_path(cli, monkeypatch, tmp_path, command, given, said):
+    """An address would lose a slash, and nothing would be the folder that one is in."""
+    monkeypatch.chdir(tmp_path)
+    result = cli(command, given, *READING[command])
+    assert result.code == 2
+    assert result.err.splitlines()[0].endswith(f": {said}")
+
+
+@pytest.mark.parametrize("command", sorted({*READING} - {"convert", "replay"}))
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"a,b\n1,2\n", "m.onnx is not an ONNX model, or truncated: "), (b"", "m.onnx is not an ONNX model: ")],
+)
+def test_a_file_that_is_no_model(cli, monkeypatch, tmp_path, command, content, said):
+    monkeypatch.chdir(tmp_path)
+    Path("m.onnx").write_bytes(content)
+    Path("rows.csv").write_bytes(b"a\n1\n")
+    ports = ("--port", "0", "--no-grpc") if command == "serve" else ()
+    result = cli(command, "m.onnx", *READING[command], *ports)
+    assert result.code == 1
+    assert result.error.startswith(said)
+
+
+def test_suggestions_look_at_more_than_the_dashes(cli):
+    """`--grace` is like `--name` in its dashes and two letters only."""
+    assert "did you mean" not in cli("serve", "m.onnx", "--name", "x").err
+
+
 def test_options_have_no_abbreviations(cli):
     result = cli("convert", "m.onnx", "-o", "n.onnx", "--table", "int8")
     assert result.code == 2

@@ -244,7 +244,7 @@ def test_a_file_for_another_input(cli, segment_max, tmp_path):
     (tmp_path / "a.tfrecord").write_bytes(framed(b""))
     result = cli("run", segment_max, "--input", f"data={tmp_path / 'a.tfrecord'}")
     assert result.code == 2
-    assert "only tf.Example messages are read from others" in result.error
+    assert "`onnx-sparse score` reads files of rows" in result.error
 
 
 @needs_native

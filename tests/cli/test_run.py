@@ -281,7 +281,7 @@ class TestWrongModel:
 
     def test_truncated(self, cli, segment_max, feeds):
         segment_max.write_bytes(segment_max.read_bytes()[:-9])
-        assert "is not an ONNX model, or only a part of one" in cli("run", segment_max, "--input", feeds).error
+        assert "is not an ONNX model, or truncated" in cli("run", segment_max, "--input", feeds).error
 
     def test_illegal_input(self, cli, segment_max, tmp_path):
         result = cli(

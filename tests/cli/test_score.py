@@ -329,7 +329,7 @@ def test_what_cannot_be_scored(cli, model, tmp_path, monkeypatch, arguments, cod
         ("nothing.onnx", "nothing.onnx: no such file"),
         ("folder", "folder is a directory, not an ONNX file"),
         ("empty.onnx", "empty.onnx is not an ONNX model: it has no graph"),
-        ("cut.onnx", "cut.onnx is not an ONNX model, or only a part of one"),
+        ("cut.onnx", "cut.onnx is not an ONNX model, or truncated"),
         ("unknown.onnx", "domain onnx_sparse has no operator EmbeddingBagOffsetsSums; did you mean"),
         ("other.onnx", "other.onnx does not load: Fatal error: com.acme:Foo(-1) is not a registered function/op"),
     ],

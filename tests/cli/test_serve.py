@@ -50,7 +50,7 @@ def test_a_file_that_is_no_model(tmp_path, workers):
         [*command, "--workers", str(workers)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
-    assert f"onnx-sparse: error: {path} cannot be opened: " in done.stderr
+    assert f"onnx-sparse: error: {path} is not an ONNX model, or truncated: " in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
 

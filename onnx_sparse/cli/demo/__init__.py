@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import path_argument
 from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, SAVED_MODEL, make_feeds, make_rows
 from onnx_sparse.cli.demo.sources import keep_sources, source_names
 from onnx_sparse.commands import Progress
@@ -67,7 +68,9 @@ class _Demonstration:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the models and the inputs in this folder")
+    parser.add_argument(
+        "--keep", type=path_argument, metavar="DIR", help="keep the models and the inputs in this folder"
+    )
     parser.add_argument(
         "--all", action="store_true", help="with --keep: also small models from OpenVINO, torch, tf2onnx and Ascend"
     )

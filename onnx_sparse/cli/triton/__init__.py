@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
+from onnx_sparse.cli.arguments import path_argument
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
 from onnx_sparse.errors import CommandError, UsageError, printable
@@ -40,9 +41,9 @@ _CONFIG = "config.pbtxt"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    parser.add_argument("model", type=path_argument, metavar="MODEL", help="an ONNX file")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="REPOSITORY", help="the repository, a folder"
+        "-o", "--output", type=path_argument, required=True, metavar="REPOSITORY", help="the repository, a folder"
     )
     parser.add_argument("--name", help="the model's name in the repository (default: MODEL's)")
     parser.add_argument(
