@@ -52,6 +52,7 @@ LISTED: tuple[tuple[str, str, str], ...] = (
     ("tests/cli/test_triton.py", "could not import 'tritonclient", "engines"),
     ("tests/serving/test_clients.py", "could not import '(kserve|openapi_spec|tritonclient)", "engines"),
     ("tests/end_to_end/test_serving_examples.py", "could not import '(tritonclient|httpx)", "engines"),
+    ("tests/cli/test_completion.py", "there is no (fish|zsh)", "browser"),
     ("tests/cli/test_report_browser.py", "could not import 'playwright", "browser"),
     ("tests/tools/test_browser.py", "could not import 'playwright", "browser"),
     ("tests/tools/test_site_browser.py", "could not import 'playwright", "browser"),

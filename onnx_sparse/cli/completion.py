@@ -1,4 +1,4 @@
-"""Print a script that completes commands, options, choices and file names in a shell.
+"""Print a script that completes commands, options, choices, operators and file names in a shell.
 
 Write the script where the shell looks for it, as in the examples, and open a new shell.
 """
@@ -9,8 +9,10 @@ import argparse
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import path_argument
+from onnx_sparse.cli.ops import operator_name
 from onnx_sparse.errors import CommandError
 from onnx_sparse.installation import install_command
+from onnx_sparse.schemas import OPS
 
 NAME = "completion"
 SUMMARY = "print a script for completion in a shell"
@@ -39,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     whole: argparse.ArgumentParser = arguments.whole_parser
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
         raise CommandError(f"shtab {shtab.__version__} does not support {arguments.shell}: pip install -U shtab")
-    _complete_files(whole, shtab.FILE)
+    _add_completions(whole, shtab.FILE)
     script = shtab.complete(whole, arguments.shell)
     if arguments.json:
         output.write_json({"shell": arguments.shell, "script": script})
@@ -48,11 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     return output.DONE
 
 
-def _complete_files(parser: argparse.ArgumentParser, file: object) -> None:
-    """Let arguments that are paths be completed as such."""
+def _add_completions(parser: argparse.ArgumentParser, file: object) -> None:
+    """Let arguments that are paths be completed as such, and operators by their names."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
-                _complete_files(child, file)
+                _add_completions(child, file)
+        elif action.type is operator_name:
+            action.choices = tuple(OPS)
         elif action.type is path_argument or action.dest in ("rows", "output", "input"):
             action.complete = file  # type: ignore[attr-defined]  # which shtab reads

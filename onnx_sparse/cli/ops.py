@@ -21,7 +21,14 @@ onnx-sparse ops --json | jq '.[].name'
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the operator to explain (default: list all)")
+    parser.add_argument(
+        "name", nargs="?", type=operator_name, metavar="NAME", help="the operator to explain (default: list all)"
+    )
+
+
+def operator_name(text: str) -> str:
+    """A name as it is typed, which shells complete; `find` says which was meant."""
+    return text
 
 
 def run(arguments: argparse.Namespace) -> int:
