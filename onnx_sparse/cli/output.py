@@ -30,7 +30,7 @@ _PIPE_WIDTH = 10_000
 _NARROWEST = 72
 #: Cells up to this long are never wrapped, and other columns never become narrower than this.
 _SHORT, _LEAST = 16, 10
-#: Words up to this long are not broken.
+#: Columns of single words up to this long are never wrapped.
 _LONG_WORD = 24
 #: Names that are shortened keep this many characters.
 _SHORTENED = 18
@@ -191,7 +191,7 @@ def table(
         longest.append(max(map(len, (*name.split("\n"), *(row[position] for row in cells)))))
         word = max((len(word) for row in cells for word in row[position].split()), default=0)
         whole = position == 0 or longest[-1] <= _SHORT or name in paths or word == longest[-1] <= _LONG_WORD
-        least.append(longest[-1] if whole else max(_LEAST, min(word, _LONG_WORD)))
+        least.append(longest[-1] if whole else max(_LEAST, word))
     gaps = 2 * (len(columns) - 1)
     long = [at for at, most in enumerate(longest) if most > _SHORT]
     while sum(least) + gaps > wide and (at := max(long, key=least.__getitem__, default=0)) in long:

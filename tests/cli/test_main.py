@@ -11,6 +11,7 @@ import sys
 import time
 import weakref
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -370,6 +371,24 @@ def test_nothing_is_held_after_an_error(cli, monkeypatch, segment_max):
         assert held[0]() is None
     finally:
         gc.enable()
+
+
+def test_words_of_tables_are_not_broken(capsys, monkeypatch):
+    """Where the longest words of all columns fit into a line; `include_last_offset=exact` has 25 letters."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    random = Random(5)
+    for _ in range(100):
+        widths = [random.randint(1, 30) for _ in range(3)]
+        rows = [["n" * random.randint(1, w) for w in widths]]
+        rows += [[" ".join(random.choice("abc") * random.randint(1, w) for _ in range(4)) for w in widths]]
+        first = max(len(row[0]) for row in rows)
+        words = [max((len(word) for row in rows for word in row[at].split()), default=0) for at in (1, 2)]
+        if first + sum(max(word, 16) for word in words) + 4 > 80:
+            continue
+        output.table(["a", "b", "c"], rows)
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).split()
+        assert not [word for row in rows for cell in row for word in cell.split() if word not in shown]
 
 
 @pytest.mark.parametrize("note", ["", "both refuse the batch of empty rows"])
