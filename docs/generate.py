@@ -1,6 +1,7 @@
 """Write what is generated from the declarations and registries: `python docs/generate.py`. A test checks it.
 
-These are pages of the documentation, the README's picture, the site's navigation, and the C++ table of declarations.
+These are pages of the documentation, the README's picture, the site's navigation, the C++ table of declarations, and
+the help that the command shows without an import of the package.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import sys
 from pathlib import Path
 
+from onnx_sparse.cli import help_text
 from onnx_sparse.converters import openvino, torch
 from onnx_sparse.converters.ascend import coverage as ascend_coverage
 from onnx_sparse.converters.ascend import differences as ascend_differences
@@ -45,6 +47,7 @@ def files() -> dict[Path, str]:
         FOLDER / "demo.svg": demo_picture(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "mkdocs.yml": _site(),
+        ROOT / "onnx_sparse_command" / "help.txt": help_text(80),
         ROOT / "onnx_sparse" / "native" / "abi" / "declarations.inc": cpp_table.table(),
         ROOT / "onnx_sparse" / "native" / "abi" / "limits.inc": cpp_table.limits(),
     }

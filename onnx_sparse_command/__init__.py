@@ -6,21 +6,50 @@ It stands beside the package, because it has something to do before the package 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+#: The words that ask for the version, and for the help of the whole.
+_VERSION = (["--version"], ["-V"], ["-version"], ["version"])
+_HELP = (["--help"], ["-h"], ["help"])
+#: The width of the help in its file, and of an unknown terminal.
+_WIDTH = 80
 
-def _version_is_written() -> bool:
-    """Whether the version was all that was asked for: it needs nothing of the package, whose import takes a second."""
-    if sys.argv[1:] not in (["--version"], ["-V"], ["-version"], ["version"]):
-        return False
-    from importlib.metadata import PackageNotFoundError, version
 
+def _text() -> str | None:
+    """What was asked for if it is in a file: the import of the package takes a second.
+
+    That of importlib.metadata alone takes as long as the start of Python.
+    """
     try:
-        os.write(1, f"onnx-sparse {version('onnx_sparse')}\n".encode())
-    except (PackageNotFoundError, OSError):  # the command line says what is wrong with the output
+        if sys.argv[1:] in _VERSION:
+            with open(os.path.join(_FOLDER, os.pardir, "onnx_sparse", "version.py"), encoding="utf-8") as file:
+                return f"onnx-sparse {file.read().split(chr(34))[-2]}\n"
+        if sys.argv[1:] in _HELP and _width() >= _WIDTH:
+            with open(os.path.join(_FOLDER, "help.txt"), encoding="utf-8") as file:
+                return file.read()
+    except (OSError, ValueError, IndexError):  # the command line itself knows more
+        pass
+    return None
+
+
+def _width() -> int:
+    """The width of the terminal, as argparse finds it."""
+    if columns := os.environ.get("COLUMNS"):
+        return int(columns)
+    try:
+        return os.get_terminal_size(1).columns
+    except OSError:
+        return _WIDTH
+
+
+def _is_written() -> bool:
+    """Whether what was asked for has been written."""
+    text = _text()
+    try:
+        return text is not None and os.write(1, text.encode()) == len(text.encode())
+    except OSError:  # the command line says what is wrong with the output
         return False
-    return True
 
 
 def main() -> int:
@@ -32,11 +61,13 @@ def main() -> int:
     Returns:
         The exit status.
     """
+    if _is_written():
+        return 0
+    import signal
+
     raises = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if raises:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if _version_is_written():
-        return 0
     from onnx_sparse.cli import main
 
     try:

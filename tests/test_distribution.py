@@ -87,6 +87,7 @@ def test_the_wheel_holds_the_modules_and_no_sources_of_the_library(wheel: zipfil
             "attributes.txt",
             "py.typed",
             "demo_answers.json",
+            "help.txt",
             "operators.txt",
             "kernel_limits.txt",
             "unicode_classes.txt",

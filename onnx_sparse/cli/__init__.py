@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import functools
 import logging
 import os
 import re
@@ -25,7 +26,7 @@ from onnx_sparse.errors import FAILED, USAGE, CommandError, one_line, printable
 from onnx_sparse.files.termination import TerminatedError
 from onnx_sparse.version import __version__
 
-__all__ = ["main"]
+__all__ = ["help_text", "main"]
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -268,8 +269,8 @@ def _wrapped_line(line: str, width: int) -> str:
 class _Help(_Wrapped):
     """Help in which the name of each command and what it does are on one line."""
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog)
+    def __init__(self, prog: str, width: int | None = None) -> None:
+        super().__init__(prog, width=width)
         self._action_max_length = _LONGEST_NAME  # argparse forgets the indentation of commands
 
 
@@ -318,6 +319,13 @@ def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
     bare = {name.lstrip("-"): name for name in known}  # alike in more than the dashes
     close = difflib.get_close_matches(word.lstrip("-"), bare, 1)
     return message, _OTHER_WORDS.get(word) or (bare[close[0]] if close else None)
+
+
+def help_text(width: int) -> str:
+    """The help of the whole command line in a terminal of a width."""
+    parser = _parser()
+    parser.formatter_class = functools.partial(_Help, width=width - 2)
+    return parser.format_help()
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:

@@ -183,10 +183,28 @@ sys.exit(99 if "onnx_sparse" in sys.modules else code)
 """
 
 
-@pytest.mark.parametrize("asked", ["--version", "-V", "-version", "version"])
-def test_the_version_comes_without_an_import_of_the_package(cli, asked):
+@pytest.mark.parametrize("asked", ["--version", "-V", "-version", "version", "--help", "-h", "help"])
+def test_version_and_help_come_without_an_import_of_the_package(cli, monkeypatch, asked):
+    monkeypatch.setenv("COLUMNS", "80")
     done = subprocess.run([sys.executable, "-c", _ASKING, asked], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, cli(asked).out, "")
+
+
+@pytest.mark.parametrize("columns", ["60", "wide"])
+def test_the_help_of_another_width_comes_from_its_parser(cli, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    done = subprocess.run([sys.executable, "-c", _ASKING, "--help"], capture_output=True, text=True)
+    assert done.returncode == 99
+    assert done.stdout == cli("--help").out
+
+
+def test_version_and_help_cost_little_more_than_python_does():
+    """They import no module but their own and `__future__`: not argparse, nor what a bare script of it would."""
+    asking = "import sys; from onnx_sparse_command import main; main(); print(len(sys.modules), file=sys.stderr)"
+    bare = subprocess.run([sys.executable, "-c", "import sys; print(len(sys.modules))"], capture_output=True, text=True)
+    for asked in ("--version", "--help"):
+        done = subprocess.run([sys.executable, "-c", asking, asked], capture_output=True, text=True)
+        assert int(done.stderr) <= int(bare.stdout) + 2
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
