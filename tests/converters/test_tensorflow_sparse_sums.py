@@ -85,7 +85,7 @@ def test_sums_with_a_dense_tensor(agree, dtype):
 
 
 @pytest.mark.parametrize("threshold", [0, 2])
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.int32, tf.int64], ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, *SIGNED], ids=lambda t: t.name)
 def test_sums(agree, dtype, threshold):
     @function(*triple(dtype), *triple(dtype))
     def add(indices, values, shape, others, other_values, other_shape):
@@ -97,6 +97,9 @@ def test_sums(agree, dtype, threshold):
     agree(add, A, a, SHAPE, B, b, SHAPE)
     agree(add, NONE, a[:0], SHAPE, B, b, SHAPE)
     agree(add, NONE, a[:0], SHAPE, NONE, b[:0], SHAPE)
+    # The smallest integer has no absolute value in its own type.
+    ends = numbers(dtype, 1, dtype.min, -3, dtype.min)
+    agree(add, A, ends, SHAPE, B, numbers(dtype, 1, 0, 0), SHAPE)
 
 
 @pytest.mark.parametrize("reduce", [tf.sparse.maximum, tf.sparse.minimum], ids=["maximum", "minimum"])

@@ -23,7 +23,7 @@ _INPUT = _sparse(prefix="input_")
 _TWO = {**_sparse(prefix="a_"), **_sparse(prefix="b_", count="l")}
 
 SPARSE = (
-    row("SparseAdd", **_TWO, thresh=each(constant(0), constant(2), given(0))),
+    row("SparseAdd", **_TWO, thresh=each(constant(0), constant(2), given(0)), tied={"Treal": "T"}),
     row(
         "SparseConcat",
         indices=[places("k", "mn"), places("l", "mn")],

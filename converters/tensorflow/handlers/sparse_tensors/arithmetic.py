@@ -174,8 +174,11 @@ def sparse_add(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     """The entries of both, summed if they have equal coordinates, without sums closer to 0 than the threshold."""
     indices, sums, counts = _combined("Sum", node, emit)
     limit = emit.cast(node["thresh"], sums.dtype)
-    if limit.value is None or limit.value > 0:
-        near = emit.op("Less", emit.op("Abs", sums), limit)
+    # As in C++: the smallest int8 and int16 have absolute values; those of the smallest int32 and int64 are negative.
+    narrow, wide = (TensorProto.INT8, TensorProto.INT16), (TensorProto.INT32, TensorProto.INT64)
+    if limit.value is None or limit.value > 0 or sums.dtype in wide:
+        compared = TensorProto.INT32 if sums.dtype in narrow else sums.dtype
+        near = emit.op("Less", emit.op("Abs", emit.cast(sums, compared)), emit.cast(limit, compared))
         of_two = emit.op("Greater", counts, emit.constant(1))
         kept = emit.op("Not", emit.op("And", near, of_two))
         indices, sums = emit.op("Compress", indices, kept, axis=0), emit.op("Compress", sums, kept, axis=0)
