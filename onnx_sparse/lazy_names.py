@@ -1,11 +1,17 @@
-"""Names of a package that are imported when they are first used."""
+"""Modules that may be missing from a package, and names that are imported when they are first used."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+
+
+def is_there(module: str) -> bool:
+    """Whether a module or package can be imported, without its import. Packages around it are imported."""
+    return importlib.util.find_spec(module) is not None
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:

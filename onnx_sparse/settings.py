@@ -193,21 +193,20 @@ def function_of(
 
     Args:
         settings: The dataclass.
-        extended: Returns that with more settings, which other packages bring.
+        extended: Returns that with more settings, those of what is installed.
     """
-    kind = typing.cast(type[Any], settings)
+    kind = typing.cast(type[Any], settings if extended is None else extended())
 
     def made(run: Callable[[S], R]) -> Callable[P, R]:
         @functools.wraps(run)
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
-            made_of = kind if extended is None else extended()
-            known = {setting.name: setting for setting in settings_of(made_of)}
+            known = {setting.name: setting for setting in settings_of(kind)}
             for name in kwargs:
                 if name not in known:
                     close = difflib.get_close_matches(name, known, 1)
                     meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(known)}"
                     raise TypeError(f"{run.__name__}() has no argument {name!r}{meant}")
-            given: S = made_of(*args, **kwargs)
+            given: S = kind(*args, **kwargs)
             _check(given)
             return run(given)
 

@@ -16,7 +16,7 @@ import onnx_sparse
 from onnx_sparse.cli import _parser
 from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.commands.benchmark import BenchmarkSettings
-from onnx_sparse.commands.convert_settings import ConvertSettings
+from onnx_sparse.commands.convert_settings import extended
 from onnx_sparse.commands.model_settings import ModelSettings
 from onnx_sparse.commands.report import ReportSettings
 from onnx_sparse.commands.score_files import ScoreSettings
@@ -27,7 +27,7 @@ from onnx_sparse.settings import Setting, in_python, settings_of
 COMMANDS: dict[str, tuple[Callable[..., Any], type[Any]]] = {
     "check": (onnx_sparse.check, ModelSettings),
     "inspect": (onnx_sparse.inspect, ModelSettings),
-    "convert": (onnx_sparse.convert, ConvertSettings),
+    "convert": (onnx_sparse.convert, extended()),
     "score": (onnx_sparse.score, ScoreSettings),
     "shard": (onnx_sparse.shard, ShardSettings),
     "tables": (onnx_sparse.tables, TablesSettings),

@@ -15,8 +15,10 @@ from typing import Any
 
 from onnx_sparse.converters.errors import ConversionError, UnknownSourceError
 from onnx_sparse.converters.roads.road import AnyRoad, Road
+from onnx_sparse.lazy_names import is_there
 
-#: The roads of this package: each is `ROAD` in the module `road` of a package of its own among the converters.
+#: The roads of this package: each is `ROAD` in the module `road` of a package of its own among the converters. They are
+#: asked in this order; one whose package is not there is not missed.
 _NAMES = ("tensorflow", "torch", "ascend", "openvino", "onnx")
 
 #: The group of the entry points by which other packages bring roads; the name of an entry point is that of its road.
@@ -40,7 +42,8 @@ class Table:
 def _table() -> Table:
     table = Table()
     for name in _NAMES:
-        table.roads[name] = importlib.import_module(f"onnx_sparse.converters.{name}.road").ROAD
+        if is_there(f"onnx_sparse.converters.{name}"):
+            table.roads[name] = importlib.import_module(f"onnx_sparse.converters.{name}.road").ROAD
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         try:
             table.roads[point.name] = _loaded(point, table)

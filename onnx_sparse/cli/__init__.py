@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import difflib
 import functools
+import importlib
 import logging
 import os
 import re
@@ -18,12 +19,13 @@ import textwrap
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 from onnx_sparse.cli import output, watch
 from onnx_sparse.cli.help_topics import Topic, add_help, examples_text
 from onnx_sparse.errors import FAILED, USAGE, CommandError, one_line, printable
 from onnx_sparse.files.termination import TerminatedError
+from onnx_sparse.lazy_names import is_there
 from onnx_sparse.version import __version__
 
 __all__ = ["help_text", "main"]
@@ -46,6 +48,12 @@ _OTHER_WORDS = {
     "validate": "check",
     "verify": "convert --verify",
 }
+
+#: The modules of the commands, in the order of the help. One that is not there is not missed.
+_NAMES = (
+    *("convert", "report", "run", "score", "serve", "benchmark", "replay", "check", "inspect", "tables", "shard"),
+    *("triton", "ops", "doctor", "demo", "completion"),
+)
 
 #: The length of the longest name of a command with its indentation, behind which the help begins.
 _LONGEST_NAME = 14
@@ -75,29 +83,8 @@ class _Command(Protocol):
 
 
 def _commands() -> tuple[_Command, ...]:
-    from onnx_sparse.cli import (
-        benchmark,
-        check,
-        completion,
-        convert,
-        demo,
-        doctor,
-        inspect,
-        ops,
-        replay,
-        report,
-        run,
-        score,
-        serve,
-        shard,
-        tables,
-        triton,
-    )
-
-    return (
-        *(convert, report, run, score, serve, benchmark, replay, check, inspect, tables, shard, triton),
-        *(ops, doctor, demo, completion),
-    )
+    modules = (f"onnx_sparse.cli.{name}" for name in _NAMES)
+    return tuple(cast(_Command, importlib.import_module(module)) for module in modules if is_there(module))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,16 +7,23 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from onnx_sparse.converters.ascend import options as ascend
-from onnx_sparse.converters.onnx import road as onnx
-from onnx_sparse.converters.openvino import road as openvino
 from onnx_sparse.converters.roads.road import AnyRoad
 from onnx_sparse.converters.roads.table import roads
-from onnx_sparse.converters.tensorflow import road as tensorflow
-from onnx_sparse.converters.torch import road as torch
 from onnx_sparse.settings import FilePath, local_path, only_python, option
+
+if TYPE_CHECKING:  # what type checkers know of `convert`; when it runs, the roads that are there are asked
+    from onnx_sparse.converters.ascend import options as ascend
+    from onnx_sparse.converters.onnx import road as onnx
+    from onnx_sparse.converters.openvino import road as openvino
+    from onnx_sparse.converters.tensorflow import road as tensorflow
+    from onnx_sparse.converters.torch import road as torch
+
+    class _OptionsOfRoads(tensorflow.Options, torch.Options, onnx.Options, openvino.Options, ascend.Options):
+        pass
+else:
+    _OptionsOfRoads = object
 
 
 def _origins() -> tuple[str, ...]:
@@ -31,10 +38,10 @@ _ONE_FORM = "one keeps the domain's operators, the other does not"
 
 
 @dataclass(frozen=True)
-class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.Options, ascend.Options):
+class ConvertSettings(_OptionsOfRoads):
     """What `convert` is asked for: the arguments of `onnx_sparse.convert`, and the options of `onnx-sparse convert`.
 
-    Options that several roads have by one name are one. Those of roads of other packages are in `extended`.
+    Options that several roads have by one name are one. They are in `extended`.
     """
 
     source: Any = field(
@@ -213,9 +220,6 @@ class ConvertSettings(tensorflow.Options, torch.Options, onnx.Options, openvino.
 
 @functools.cache
 def extended() -> type[ConvertSettings]:
-    """The settings with the options of roads of other packages."""
-    kinds = [road.options for road in roads().values()]
-    more = [kind for kind in kinds if fields(kind) and not issubclass(ConvertSettings, kind)]
-    if not more:
-        return ConvertSettings
-    return make_dataclass("ConvertSettings", [], bases=(ConvertSettings, *more), frozen=True)
+    """The settings with the options of all roads that are there, those of other packages, too."""
+    kinds = [road.options for road in roads().values() if fields(road.options)]
+    return make_dataclass("ConvertSettings", [], bases=(ConvertSettings, *kinds), frozen=True)

@@ -17,7 +17,7 @@ import pytest
 
 from onnx_sparse.cli import main, output
 from onnx_sparse.commands import findings
-from onnx_sparse.commands.convert_settings import ConvertSettings
+from onnx_sparse.commands.convert_settings import extended
 from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.settings import settings_of
 
@@ -73,7 +73,7 @@ def test_help_of_convert_by_topic(cli, monkeypatch):
     found = [options_in(common), *(options_in(cli("convert", "--help", topic).out) for topic in topics[:-1])]
     assert all(found)
     assert sum(map(len, found)) == len(set.union(*found))
-    known = {setting.flag for setting in settings_of(ConvertSettings) if setting.option and not setting.option.position}
+    known = {setting.flag for setting in settings_of(extended()) if setting.option and not setting.option.position}
     assert set.union(*found) == options_in(every) >= known - {"--output", "--external-data"} | {"--one-file"}
 
 

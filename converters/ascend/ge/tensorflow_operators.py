@@ -17,6 +17,7 @@ from onnx_sparse.converters.ascend.ge.handlers import Node
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.registry import CoverageRow, Handler
+from onnx_sparse.lazy_names import is_there
 
 _DIAGONALS = ("MatrixDiag", "MatrixDiagPart", "MatrixSetDiag")
 #: The operators. Their inputs and attributes were compared with those of GE's prototypes.
@@ -43,7 +44,7 @@ _STRING = 13
 @cache
 def handler(op_type: str) -> Handler | None:
     """The handler of an operator; None if it is none of these."""
-    if op_type not in NAMES:
+    if op_type not in NAMES or not is_there("onnx_sparse.converters.tensorflow"):
         return None
     # imported only here, because TensorFlow's handlers are many
     from onnx_sparse.converters.tensorflow.handlers import find_handler

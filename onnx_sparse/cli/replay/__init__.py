@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, path_argument
-from onnx_sparse.commands.replay_table import SUFFIXES, check_package, rows, write_table
+from onnx_sparse.cli.replay.table import SUFFIXES, check_package, rows, write_table
 from onnx_sparse.converters.ascend.options import FillOptions
 from onnx_sparse.errors import CommandError, printable
 from onnx_sparse.files.new_file import check_writable
@@ -126,11 +126,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         write_table(arguments.output, rows(replays))
     if arguments.report is not None:
-        from onnx_sparse.commands.replay_page import write_page
+        from onnx_sparse.cli.replay.page import write_page
 
         write_page(arguments.report, str(arguments.dump), [(_label(replayed.run), replayed) for replayed in replays])
     if arguments.plot is not None:
-        from onnx_sparse.commands.replay_plot import write_plot
+        from onnx_sparse.cli.replay.plot import write_plot
 
         write_plot(arguments.plot, [(_label(replayed.run), replayed.outcomes) for replayed in replays])
     if not arguments.json:

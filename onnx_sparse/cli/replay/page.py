@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx_sparse.commands.replay_plot import plot
+from onnx_sparse.cli.replay.plot import plot
 from onnx_sparse.files.new_file import new_file
 from onnx_sparse.html import html_table, text
 from onnx_sparse.reports.page import document
