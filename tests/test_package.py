@@ -104,14 +104,21 @@ def test_a_broken_dependency_is_named_and_nothing_else_is_blamed(broken: str, tm
     assert "symbolic link" not in done.stderr
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What mypy has read for one of the programs, which the others import, too."""
+    return tmp_path_factory.mktemp("mypy")
+
+
 @pytest.fixture
-def user(tmp_path: Path) -> Path:
+def user(tmp_path: Path, cache: Path) -> Path:
     """A user's folder, with an environment in whose site-packages the package is."""
     pytest.importorskip("mypy")
     venv.create(tmp_path / "env", with_pip=False)
     (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
     (site / "onnx_sparse").symlink_to(ROOT / "onnx_sparse")
     (site / "dependencies.pth").write_text("\n".join(SITE))
+    (tmp_path / ".mypy_cache").symlink_to(cache)
     return tmp_path
 
 
@@ -145,3 +152,55 @@ def test_a_wrong_name_is_an_error_to_users_type_checkers(user: Path) -> None:
     assert 'Module "onnx_sparse" has no attribute "lowr"' in errors[0]
     assert 'has no attribute "lowr"' in errors[1]
     assert "Incompatible types in assignment" in errors[2]
+
+
+#: Classes with what those of pandas, polars and pyarrow have in their stubs, which take minutes to read.
+_FRAMES = """
+from typing import Any
+import numpy as np
+import onnx_sparse
+
+class PandasFrame:
+    columns: list[str]
+    @property
+    def iloc(self) -> Any: return 0
+
+class PolarsFrame:
+    columns: list[str]
+    @property
+    def height(self) -> int: return 0
+    def to_arrow(self, *, compat_level: int | None = None) -> Any: return 0
+
+class PolarsLazyFrame:
+    def collect(self, *, engine: str = "auto") -> PolarsFrame: return PolarsFrame()
+    def sink_parquet(self, path: str, *, lazy: bool = False) -> None: ...
+
+class Table:
+    @property
+    def num_rows(self) -> int: return 0
+    def combine_chunks(self, memory_pool: int | None = None) -> "Table": return self
+
+class RecordBatch:
+    num_rows: int
+
+class Session(onnx_sparse.InferenceSession): ...
+
+def f(session: Session, anything: Any) -> None:
+"""
+
+
+@pytest.mark.slow
+def test_predict_answers_in_the_type_of_its_rows(user: Path) -> None:
+    expected = {
+        '{"a": [1]}': "dict[str, numpy.ndarray[Any, Any]]",
+        '[{"a": 1}], ["score"]': "list[dict[str, Any]]",
+        'PandasFrame(), extra="error"': "program.PandasFrame",
+        "Table()": "program.Table",
+        "PolarsFrame()": "program.PolarsFrame",
+        "PolarsLazyFrame()": "program.PolarsFrame",
+        "RecordBatch()": "Any",
+        "anything": "Any",
+    }
+    calls = "\n".join(f"    reveal_type(session.predict({rows}))" for rows in expected)
+    found = [line.removeprefix("note: Revealed type is ").strip('"') for line in check_types(user, _FRAMES + calls)]
+    assert found == [*expected.values()]

@@ -36,6 +36,7 @@ from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
     from onnx_sparse.models.model_files import ModelSource
+    from onnx_sparse.rows.frame_types import Answer, Frame, LazyFrame
 
 Array = np.ndarray[Any, Any]
 _P = ParamSpec("_P")
@@ -341,12 +342,20 @@ class InferenceSession(Shown, ort.InferenceSession):  # type: ignore[misc]  # ON
     @overload
     def predict(
         self, rows: Mapping[str, Any], outputs: Sequence[str] | None = None, *, extra: Extra = "ignore"
-    ) -> dict[str, Any]: ...
+    ) -> dict[str, np.ndarray[Any, Any]]: ...
 
     @overload
     def predict(
         self, rows: Sequence[Mapping[str, Any]], outputs: Sequence[str] | None = None, *, extra: Extra = "ignore"
     ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def predict(self, rows: Frame, outputs: Sequence[str] | None = None, *, extra: Extra = "ignore") -> Frame: ...
+
+    @overload
+    def predict(
+        self, rows: LazyFrame[Answer], outputs: Sequence[str] | None = None, *, extra: Extra = "ignore"
+    ) -> Answer: ...
 
     @overload
     def predict(self, rows: Any, outputs: Sequence[str] | None = None, *, extra: Extra = "ignore") -> Any: ...
