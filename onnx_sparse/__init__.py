@@ -25,15 +25,16 @@ from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from onnx_sparse.benchmarking.benchmark import Benchmark
     from onnx_sparse.commands.benchmark import benchmark
-    from onnx_sparse.commands.check import check
-    from onnx_sparse.commands.convert import convert
-    from onnx_sparse.commands.inspect import inspect
+    from onnx_sparse.commands.check import Check, check
+    from onnx_sparse.commands.convert import Conversion, convert
+    from onnx_sparse.commands.inspect import Inspection, inspect
     from onnx_sparse.commands.report import report
     from onnx_sparse.commands.save import save
-    from onnx_sparse.commands.score import score
-    from onnx_sparse.commands.shard import shard
-    from onnx_sparse.commands.tables import tables
+    from onnx_sparse.commands.score import Scored, score
+    from onnx_sparse.commands.shard import Sharded, shard
+    from onnx_sparse.commands.tables import Tables, tables
     from onnx_sparse.converters.onnx.fusing import fuse
     from onnx_sparse.converters.ragged.inputs import to_ragged
     from onnx_sparse.models.canonical import canonicalize
@@ -41,17 +42,27 @@ if TYPE_CHECKING:
     from onnx_sparse.models.function_bodies import embed_functions, lower
     from onnx_sparse.models.large_models import load
     from onnx_sparse.models.quantization import quantize_tables
+    from onnx_sparse.reports.report import Report
     from onnx_sparse.rows.example_arrays import example_array
-    from onnx_sparse.rows.model_features import features
+    from onnx_sparse.rows.model_features import Features, features
     from onnx_sparse.sessions.runtime import InferenceSession, get_library_path, register, session_options
     from onnx_sparse.sessions.stateful import StatefulSession
 
 __all__ = [
     "DOMAIN",
     "OPSET_VERSION",
+    "Benchmark",
+    "Check",
+    "Conversion",
+    "Features",
     "InferenceSession",
+    "Inspection",
     "KernelError",
+    "Report",
+    "Scored",
+    "Sharded",
     "StatefulSession",
+    "Tables",
     "benchmark",
     "canonicalize",
     "check",
@@ -77,8 +88,17 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Benchmark": "benchmarking.benchmark",
+    "Check": "commands.check",
+    "Conversion": "commands.convert",
+    "Features": "rows.model_features",
     "InferenceSession": "sessions.runtime",
+    "Inspection": "commands.inspect",
+    "Report": "reports.report",
+    "Scored": "commands.score",
+    "Sharded": "commands.shard",
     "StatefulSession": "sessions.stateful",
+    "Tables": "commands.tables",
     "benchmark": "commands.benchmark",
     "canonicalize": "models.canonical",
     "check": "commands.check",

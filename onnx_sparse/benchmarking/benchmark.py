@@ -29,6 +29,9 @@ BATCH_SIZES = (1, 32, 256)
 class Benchmark(Shown):
     """The result of `benchmark`: print it, or let a notebook show it.
 
+        timed: onnx_sparse.Benchmark = onnx_sparse.benchmark("model.onnx", seconds=0.1)
+        print([(line.rows, line.p50) for line in timed.lines])
+
     Attributes:
         model: The model's file, or a name for it.
         source: Its source's file or folder; None when it ran alone.

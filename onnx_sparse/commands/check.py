@@ -15,6 +15,9 @@ from onnx_sparse.shown import Shown, Table
 class Check(Shown):
     """What is wrong with a model; true if it has no error. Print it, or let a notebook show it.
 
+        found: onnx_sparse.Check = onnx_sparse.check("model.onnx")
+        assert found, found.findings
+
     Attributes:
         model: Its file, or a name for it.
         findings: What is wrong: each has a `level` (`error` or `warning`), `where` and a `message`.

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 class Conversion(Shown):
     """A converted model, and what became of it on the way. Print it, or let a notebook show it.
 
+        made: onnx_sparse.Conversion = onnx_sparse.convert("saved_model")
+        print(made.nodes, made.fired, made.notes)
+
     Attributes:
         model: The model.
         origin: The name of the road that it was converted by: `tensorflow`.

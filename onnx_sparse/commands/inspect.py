@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class Inspection(Shown):
     """What is in a model. Print it, or let a notebook show it.
 
+        seen: onnx_sparse.Inspection = onnx_sparse.inspect("model.onnx")
+        print(seen["features"], seen["backends"])
+
     Attributes:
         document: What `onnx-sparse inspect --json` says: `inputs`, `outputs`, `features`, `nodes` (of the domain),
             `other_nodes`, `functions`, `opsets`, `form`, `size`, `backends`, ...

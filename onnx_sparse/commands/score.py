@@ -16,6 +16,9 @@ from onnx_sparse.shown import Shown, Table
 class Scored(Shown):
     """What `score` has done; true if all files were read and no row was bad. Print it, or let a notebook show it.
 
+        scored: onnx_sparse.Scored = onnx_sparse.score("model.onnx", "rows.csv", "scored.csv", keep=["uid"])
+        print(scored.rows, scored.bad, scored.files)
+
     Attributes:
         files: The files of scores: each has `rows` (its source), `scores` (the file), `count` and `bad` (numbers).
         failed: The files that could not be read, each with its `error`.

@@ -64,6 +64,9 @@ class ShardSettings:
 class Sharded(Shown):
     """A model that was split. Print it, or let a notebook show it.
 
+        split: onnx_sparse.Sharded = onnx_sparse.shard("model.onnx", "in_two", shards=2, at_least=1)
+        print(split.folder, split.manifest)
+
     Attributes:
         folder: The folder.
         manifest: What is in it.

@@ -98,6 +98,9 @@ class TablesSettings:
 class Tables(Shown):
     """The embedding tables of a model. Print them, or let a notebook show them.
 
+        listed: onnx_sparse.Tables = onnx_sparse.tables("model.onnx")
+        print([(table["name"], table["shape"]) for table in listed.tables])
+
     Attributes:
         model: The model's file; that which was written, if tables were replaced.
         tables: Each has its `name`, `shape`, `type`, `bits` of quantized ones, `bytes`, `file`, `offset`, `checksum`

@@ -16,6 +16,9 @@ from onnx_sparse.shown import Shown
 class Report(Shown):
     """A report: `save` it, or let a notebook show it.
 
+        page: onnx_sparse.Report = onnx_sparse.report("model.onnx")
+        page.save("report_of_model.html")
+
     Attributes:
         contents: What it says.
     """

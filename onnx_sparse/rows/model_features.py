@@ -41,6 +41,9 @@ class InputType:
 class Features(Shown, Mapping[str, Feature]):
     """The features of a model by name, in the order of its inputs.
 
+        known: onnx_sparse.Features = onnx_sparse.features("model.onnx")
+        print({name: feature.kind for name, feature in known.items()})
+
     Args:
         features: The features.
         inputs: The types of the model's inputs by name.
