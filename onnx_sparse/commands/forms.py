@@ -12,9 +12,9 @@ PLAIN_FORM = "plain"
 
 #: What each form is.
 FORMS = {
-    DOMAIN_FORM: "nodes of our domain, without bodies",
-    FUNCTIONS_FORM: "nodes of our domain, with their bodies as functions",
-    PLAIN_FORM: "no nodes of our domain",
+    DOMAIN_FORM: "uses the onnx_sparse operators, without fallback functions",
+    FUNCTIONS_FORM: "uses the onnx_sparse operators, with fallback functions",
+    PLAIN_FORM: "uses no onnx_sparse operators",
 }
 
 #: The tools that a form is not for, and what to do.

@@ -111,7 +111,7 @@ def _show(document: ConvertDocument, *, agrees: bool) -> None:
     opsets = ", ".join(f"{domain} {version}" for domain, version in document["opsets"].items())
     output.heading(f"{document['source']} -> {document['output']}")
     output.labeled("nodes", printing.nodes_line(document))
-    output.labeled("of ours", ours or none)
+    output.labeled("custom", ours or none)
     if rules := printing.rules_line(document):
         output.labeled("rules", rules)
     if document["functions"]:
