@@ -92,7 +92,7 @@ def _tensorflow_coverage() -> str:
         (f"`{row.source}`", _target(row.target), ", ".join(row.dtypes), _drawn(calls.get(row.source)), row.notes)
         for row in coverage()
     ]
-    head = ("TensorFlow op", "becomes", "element types", "drawn calls", "notes")
+    head = ("TensorFlow op", "becomes", "element types", "random calls", "notes")
     equal, refused, wrong, deaths = map(sum, zip(*calls.values(), strict=True))
     return (
         "# TensorFlow ops\n\n"
@@ -100,8 +100,8 @@ def _tensorflow_coverage() -> str:
         "and attributes that it does not read unless they have the default value. Tests compare the ops with "
         "TensorFlow's kernels over element types, attribute values and sizes of zero. Generated from the registry of "
         "handlers.\n\n"
-        "Drawn calls have random attributes, element types, ranks, sizes and values, with NaN and infinities. The last "
-        f"recorded run made {equal + refused + wrong + deaths:,} calls that TensorFlow accepts: {equal:,} models "
+        "Random calls have random attributes, element types, ranks, sizes and values, with NaN and infinities. The "
+        f"last recorded run made {equal + refused + wrong + deaths:,} calls that TensorFlow accepts: {equal:,} models "
         f"gave its answer, {refused:,} calls were refused, {wrong:,} models were wrong, and {deaths:,} ended the "
         "process. The column counts the calls of each op that were equal and refused.\n\n"
         + table(head, rows)

@@ -348,7 +348,7 @@ def test_sparse_features_are_compared_also_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "baskets.onnx"
     onnx.save(load_recorded().model, path)
     made = onnx_sparse.shard(path, tmp_path / "split", shards=3, at_least=1, verify=True)
-    assert "the answers to 5 drawn batches are equal" in made.verified
+    assert "the answers to 5 generated batches are equal" in made.verified
 
 
 def test_a_split_model_that_differs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

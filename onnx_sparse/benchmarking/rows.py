@@ -47,7 +47,7 @@ def batches_of(
         except ConversionError:
             raise
         except Exception as error:  # whatever ONNX Runtime raises for a model that does not load
-            raise ConversionError(f"no rows can be drawn for {path}: {first_line(error)}") from error
+            raise ConversionError(f"no rows can be generated for {path}: {first_line(error)}") from error
     return {count: _with_states(proto, feeds) for count, feeds in batches.items()}
 
 

@@ -1,6 +1,6 @@
 """Time a model in ONNX Runtime with our kernels: latency and rows per second, by batch size and number of threads.
 
-Rows are drawn for the model's features, with ids in range and one to three values in each row of a
+Rows are generated for the model's features, with ids in range and one to three values in each row of a
 sparse or ragged feature. --input passes rows of your own, which are repeated to fill a batch.
 
 With --source, the source of the model runs on the same inputs in TensorFlow, torch, OpenVINO or

@@ -108,7 +108,7 @@ def benchmark(settings: BenchmarkSettings) -> Benchmark:
         print(onnx_sparse.benchmark("model.onnx", seconds=0.1))
 
     With a source, both run on the same inputs and take turns, in a process of their own for each number of threads.
-    Both get numpy arrays and return them. The rows are repeated as needed; drawn ones have ids in range, and one to
+    Both get numpy arrays and return them. The rows are repeated as needed; generated ones have ids in range, and one to
     three values in each row of a sparse or ragged feature.
 
     Raises:

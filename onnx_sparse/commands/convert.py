@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Conversion(Shown):
-    """A converted model, and what became of it on the way. Print it, or let a notebook show it.
+    """A converted model, and what was done to it. Print it, or let a notebook show it.
 
         made: onnx_sparse.Conversion = onnx_sparse.convert("saved_model")
         print(made.nodes, made.fired, made.notes)

@@ -59,7 +59,7 @@ class ComparedSettings(ModelSettings):
     rows: Sequence[str] | Mapping[str, Any] | None = field(
         default=None,
         metadata=option(
-            "rows to run on, in the forms that `run` takes (default: drawn)",
+            "rows to run on, in the forms that `run` takes (default: generated)",
             "FILE.npz|NAME=FILE|NAME=JSON",
             flag="--input",
             short="-i",

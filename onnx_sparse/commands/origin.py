@@ -51,7 +51,7 @@ def picture_of_source(made: Origin, loaded: Any) -> Picture | None:
     title = made.road.title
     picture = source_picture(made.road, loaded, f"Before: {made.source.name} ({title})")
     if picture is None:
-        made.notes.append(f"no picture of {made.source.name}: a graph of {title} of its size or kind is not drawn")
+        made.notes.append(f"no picture of {made.source.name}: a graph of {title} of its size or kind has none")
     return picture
 
 

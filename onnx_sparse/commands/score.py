@@ -22,7 +22,7 @@ class Scored(Shown):
     Attributes:
         files: The files of scores: each has `rows` (its source), `scores` (the file), `count` and `bad` (numbers).
         failed: The files that could not be read, each with its `error`.
-        skipped: The files of scores that were there already.
+        skipped: The files of scores that existed already.
         rows: The rows that were scored or skipped as bad.
         bad: How many of them are bad.
         bad_rows: The folder with the bad rows, and the reason of each.

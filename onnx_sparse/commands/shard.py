@@ -56,7 +56,7 @@ class ShardSettings:
     )
     verify: bool = field(
         default=False,
-        metadata=option("compare drawn rows of the tables, and answers to drawn inputs, with the model's"),
+        metadata=option("compare random rows of the tables, and answers to generated inputs, with the model's"),
     )
 
 

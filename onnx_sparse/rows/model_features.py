@@ -106,7 +106,7 @@ class Features(Shown, Mapping[str, Feature]):
             in the range of the model's type; other floats are rounded to it.
 
         Raises:
-            ValueError: A feature is missing, or a column is no feature and `extra` is `"error"`; the columns have
+            ValueError: A feature is missing, or a column is not a feature and `extra` is `"error"`; the columns have
                 different numbers of rows; or a value is missing or does not fit, with its feature, row and position.
             TypeError: The rows are neither columns, a table nor records.
         """

@@ -43,7 +43,7 @@ def compare_rows(tables: Sequence[Table], folder: Path) -> str:
                 if whole[row].tobytes() != part[row // count].tobytes():
                     raise CommandError(f"row {row} of {printable(tensor.name)} is not what shard {row % count} has")
                 compared += 1
-    return f"{compared:,} drawn rows are equal"
+    return f"{compared:,} random rows are equal"
 
 
 def compare_answers(model: Path, folder: Path) -> str:
@@ -61,7 +61,7 @@ def compare_answers(model: Path, folder: Path) -> str:
         for lengths in _BATCHES:
             columns = draws.columns(lengths, texts)
             if columns is None:
-                return "no inputs could be drawn, so answers were not compared"
+                return "no inputs could be generated, so answers were not compared"
             feeds = known.feeds(columns)
             expected, got = _answered(whole, feeds), _answered(split, feeds)
             if isinstance(expected, Exception) != isinstance(got, Exception):
@@ -74,7 +74,11 @@ def compare_answers(model: Path, folder: Path) -> str:
         wanted = [expected[position] for expected, _ in answers]
         for one, (_, got) in zip(wanted, answers, strict=True):
             _require_equal(value.name, one, got[position], exact, wanted, computed)
-    return f"the answers to {len(answers)} drawn batches are equal" if answers else "the model took no drawn inputs"
+    return (
+        f"the answers to {len(answers)} generated batches are equal"
+        if answers
+        else "the model took no generated inputs"
+    )
 
 
 def _answered(session: Any, feeds: Any) -> list[Any] | Exception:

@@ -48,9 +48,7 @@ def main() -> int:
         versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnxscript", "onnxruntime"))
         types = ", ".join(DTYPES[: options.types])
         merged = {line["operator"]: line for line in (*recorded()[1], *lines)}
-        heading = (
-            f"a census of {len(merged)} of {len(known)} operators ({types}) with {versions} on {platform.machine()}"
-        )
+        heading = f"a run of {len(merged)} of {len(known)} operators ({types}) with {versions} on {platform.machine()}"
         RECORD.write_text("".join(json.dumps(each) + "\n" for each in (heading, *merged.values())), "utf-8")
         PAGE.write_text(page(), "utf-8")
     return bool(counts["unexpected"])

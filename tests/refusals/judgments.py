@@ -38,7 +38,7 @@ JUDGMENTS: tuple[Judgment, ...] = (
     ),
     Judgment("torch", "ONNX Runtime does not load", RARE, "numbers that are not floats, and have no kernel"),
     Judgment("torch", "complex32", TRUE, "neither ONNX nor numpy has complex numbers of halves"),
-    Judgment("torch", "prims[.](fmax|fmin|digamma|erf_inv|ndtri)", RARE, "converted since the census was taken"),
+    Judgment("torch", "prims[.](fmax|fmin|digamma|erf_inv|ndtri)", RARE, "converted since these were counted"),
     Judgment("torch", "(bessel|special_|zeta|igamma|polygamma|lgamma)", RARE, _STATISTICS),
     Judgment(
         "torch", "prims[.](uniform|nextafter|frexp|gcd)|multinomial|rrelu", RARE, "random numbers, and bits of numbers"
