@@ -79,7 +79,7 @@ def _site() -> str:
 
 
 def _target(op_type: str) -> str:
-    return _linked(op_type) if op_type in OPS else f"{op_type} (standard)"
+    return ", ".join(_linked(name) if name in OPS else f"{name} (standard)" for name in op_type.split(", "))
 
 
 def _linked(op_type: str) -> str:

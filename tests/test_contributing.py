@@ -112,6 +112,37 @@ def test_the_handlers_are_found(copy: Path) -> None:
     assert done.stdout == "True True True True\n", done.stderr
 
 
+COVERAGE = """
+import sys
+sys.path.insert(0, "docs")
+import generate
+print(next(line for line in generate._tensorflow_coverage().splitlines() if line.startswith("| `Logit`")))
+print(next(line for line in generate._openvino_coverage().splitlines() if line.startswith("| `Logit-99`")))
+"""
+
+
+def test_the_handlers_are_on_the_pages(copy: Path) -> None:
+    """With standard operators as targets, and the element types as other rows have them."""
+    done = run(copy, "-c", COVERAGE)
+    assert done.stdout.startswith("| `Logit` | Log (standard) | float |"), done.stderr
+    assert "| `Logit-99` | Log, Sub, Div |" in done.stdout
+
+
+@pytest.mark.parametrize("row", ["converters/tensorflow/reading/operators.txt", "tests/tensorflow_kernel_rows"])
+def test_the_page_names_places_that_exist(row: str) -> None:
+    assert f"`{row}" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert (ROOT / row).exists()
+
+
+def test_the_command_for_a_kernel_selects_its_row() -> None:
+    pytest.importorskip("tensorflow")
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    (command,) = re.findall(r"`pytest (tests/converters/test_tensorflow_kernels\.py -k Softsign)`", page)
+    collecting = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "not slow", *command.split()]
+    done = subprocess.run(collecting, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "[Softsign-" in done.stdout, done.stdout
+
+
 def test_the_verb_is_right_on_three_roads(copy: Path) -> None:
     """A function and three lines; a line of the tests compares each road with numpy."""
     done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/verbs", "-k", "tanh_shrink")

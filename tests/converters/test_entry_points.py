@@ -107,7 +107,7 @@ def my_scale(node, emit):
 @pytest.mark.parametrize(
     ("right", "wrong", "reason"),
     [
-        ("declare(", "str(", 'needs declare("MyScale(INPUTS) -> OUTPUT:TYPE"), as in operators.txt'),
+        ("declare(", "str(", 'needs declare("MyScale(INPUTS) -> OUTPUT:TYPE")'),
         ("return emit.op", "emit.op", "returned NoneType; expected tensors"),
         ("return ", "return x, emit, ", "returned "),
         ('emit.op("Mul"', 'emit.op("Mull"', "raised SchemaError: No schema registered for 'Mull'"),

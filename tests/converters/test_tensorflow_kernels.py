@@ -20,7 +20,7 @@ EACH = pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.op}-{k}") for
 def test_equal_to_the_kernel_or_refused(row: Row, one_of: Callable[[int], int]) -> None:
     counts, wrong = examined(row, one_of=one_of(3))
     assert not wrong, "\n".join(wrong)
-    assert counts["equal"] > 0, counts
+    assert counts["equal"] > 0, "\n".join([f"{row.op}: no call is equal", *map(str, counts.most_common())])
 
 
 @pytest.mark.slow

@@ -605,7 +605,7 @@ _SOME_TYPES = frozenset({"float32", "float64", "float16", "int64", "int8", "uint
 
 
 def examined(row: Row, *, of_other_types: bool = False, one_of: int = 1) -> tuple[Counter[str], list[str]]:
-    """How often each outcome is, and what is wrong.
+    """How often each outcome is, with the reason of a refusal, and what is wrong.
 
     Args:
         row: The operator's row.
@@ -625,5 +625,5 @@ def examined(row: Row, *, of_other_types: bool = False, one_of: int = 1) -> tupl
         except AssertionError as error:
             found = "wrong"
             wrong.append(" ".join(str(error).split())[:600])
-        counts[found.partition(":")[0]] += 1
+        counts[found] += 1
     return counts, wrong

@@ -41,6 +41,10 @@ class Node(reads.Node):
         return [self.inputs[name] for name in self.inputs if name.rpartition("_")[0] == input_name]
 
 
+#: numpy's names of the element types that ONNX, and so the page of coverage, calls otherwise.
+_OTHER_NAMES = {"float32": "float", "float64": "double"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Handler(registry.Handler):
     """How one TensorFlow operator is converted.
@@ -57,6 +61,7 @@ class Handler(registry.Handler):
         if not self.dtypes:  # the domain's operators without a type variable are on int64
             types = tuple(dtype_name(t) for t in OPS[self.to].types.get("T", ()))
             object.__setattr__(self, "dtypes", types or ("int64",))
+        object.__setattr__(self, "dtypes", tuple(_OTHER_NAMES.get(name, name) for name in self.dtypes))
 
     def names(self, count: int) -> list[str]:
         """The names of `count` inputs; tensors of a list are numbered: `values_0`, `values_1`."""

@@ -32,7 +32,11 @@ def converted_by(
     """
     operator = operators().get(node.op)
     if operator is None:
-        raise Unsupported(f'{handler.described} needs declare("{node.op}(INPUTS) -> OUTPUT:TYPE"), as in operators.txt')
+        line = f"{node.op}(INPUTS) -> OUTPUT:TYPE"
+        raise Unsupported(
+            f'{handler.described} needs declare("{line}"); for an operator of TensorFlow, add the line to '
+            "converters/tensorflow/reading/operators.txt"
+        )
     types = [dtype for listed in operator.outputs_of(node.attr).values() for dtype in listed]
     for number in types:
         if number % REFERENCE not in ONNX_TYPES:
