@@ -164,7 +164,7 @@ def _split(groups: list[_Group], held: list[int]) -> None:
             size *= _MOST_TOGETHER
         for begin in range(0, len(inside), size):
             part = inside[begin : begin + size]
-            groups.append(_Group(f"part {begin // size + 1} of {-(-len(inside) // size)}", place))
+            groups.append(_Group(f"part {begin // size + 1} of {-(-len(inside) // size)} of a large scope", place))
             for item in part:
                 if item < 0:
                     held[-item - 1] = len(groups) - 1

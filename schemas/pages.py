@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ def page(op: Op) -> str:
     sections = [
         f"# {op.name}",
         op.summary,
-        f"```\n{signature(op)}\n```",
+        f"```\n{_wrapped(signature(op))}\n```",
         "## Semantics",
         op.semantics,
         f"Source: {op.source}.",
@@ -58,6 +59,27 @@ def index(families: Sequence[Family]) -> str:
         + table(("operator", "what it does"), summaries)
         + "\n"
     )
+
+
+#: A line of code that a page shows in a window of 1280 pixels, without its button that copies.
+_CODE_WIDTH = 80
+
+
+def _wrapped(signature: str) -> str:
+    """A signature in the lines of a page: a long one has its inputs in lines of their own."""
+    if len(signature) <= _CODE_WIDTH:
+        return signature
+    head, _, inputs = signature.removesuffix(")").rpartition(" (")
+    name, _, attributes = head.removesuffix(">").partition(" <")
+    parts = [(f"{head} (", inputs)]
+    if attributes and len(head) + 2 > _CODE_WIDTH:
+        parts = [(f"{name} <", attributes), ("> (", inputs)]
+    indent = " " * 4
+    lines = []
+    for begin, listed in parts:
+        lines.append(begin if len(begin) <= _CODE_WIDTH else begin.replace(" = ", f" =\n{indent}"))
+        lines.append(textwrap.fill(listed, _CODE_WIDTH, initial_indent=indent, subsequent_indent=indent))
+    return "\n".join([*lines, ")"])
 
 
 def signature(op: Op) -> str:

@@ -17,7 +17,9 @@ import onnx_sparse.converters.openvino
 import onnx_sparse.converters.tensorflow
 import onnx_sparse.converters.torch
 from onnx_sparse import converters
-from onnx_sparse.schemas import OPS
+from onnx_sparse.schemas import OPS, Op
+from onnx_sparse.schemas.pages import page as page_of
+from onnx_sparse.schemas.pages import signature
 
 ROOT = Path(__file__).parent.parent
 #: How the site, which holds the pages in docs/ only, links to other files of the repository.
@@ -37,6 +39,14 @@ def test_generated_files_are_current() -> None:
     files: dict[Path, str] = generator().files()
     stale = [str(path) for path, text in files.items() if not path.exists() or path.read_text("utf-8") != text]
     assert not stale, f"run `python docs/generate.py` to renew {stale}"
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_signatures_fit_a_page(op: Op) -> None:
+    """In lines of 80 letters, without a change of their words."""
+    (shown,) = re.findall(r"\A# .*?```\n(.*?)\n```", page_of(op), re.DOTALL)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "".join(shown.split()) == "".join(signature(op).split())
 
 
 def test_no_page_is_left_over() -> None:

@@ -116,12 +116,13 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def _rules(rules: Mapping[str, Any] | None) -> str:
     if rules is None:
         return ""
-    fired = _table(("rule", ">fired"), [[rule, count] for rule, count in rules["fired"].items()])
+    fired = _table(("rule", ">applied"), [[rule, count] for rule, count in rules["fired"].items()])
     declined = _table(
-        ("rule", "did not fire at", "because"), [[d["rule"], d["node"], d["reason"]] for d in rules["declined"]]
+        ("rule", "not applied at", "because"), [[d["rule"], d["node"], d["reason"]] for d in rules["declined"]]
     )
-    return (fired or "<p>No rule fired.</p>") + (
-        f"<h3>Rules that met their pattern and did not fire</h3>{declined}" if declined else ""
+    said = '<p class="soft">A rule replaces a pattern of nodes by other nodes with the same answers.</p>'
+    return (f"{said}{fired}" if fired else "<p>No rule was applied.</p>") + (
+        f"<h3>Rules that found their pattern and were not applied</h3>{declined}" if declined else ""
     )
 
 

@@ -35,13 +35,13 @@ def show_rules(document: ConvertDocument) -> None:
     if rules is None:
         return
     if rules["fired"]:
-        output.table(["rule", ">fired"], [[rule, count] for rule, count in rules["fired"].items()])
+        output.table(["rule", ">applied"], [[rule, count] for rule, count in rules["fired"].items()])
     else:
-        output.write_line("no rule fired")
+        output.write_line("no rule was applied")
     output.write_line()
     if rules["declined"]:
         rows = [[entry["rule"], entry["node"], entry["reason"]] for entry in rules["declined"]]
-        output.table(["rule", "did not fire at", "because"], rows)
+        output.table(["rule", "not applied at", "because"], rows)
         output.write_line()
 
 
