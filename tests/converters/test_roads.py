@@ -50,7 +50,8 @@ def run(tmp_path: Path):
 
 
 def test_the_example_on_the_command_line(run):
-    """Its suffix is known, its option is in the help, and its program verifies the model."""
+    """Its suffix is known, its help has its option, and its program verifies the model."""
+    assert "onnx-sparse convert --help sums " in run("-m", "onnx_sparse", "convert", "--help").stdout
     assert "options for sums:\n  --shift NUMBER" in run("-m", "onnx_sparse", "convert", "--help", "sums").stdout
     done = run(*CONVERT, "--shift", "1", "--verify", "--json")
     document = json.loads(done.stdout)
