@@ -7,12 +7,13 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.rows.foreign_rows import SparseParts, described, plain_column, plain_parts
+from onnx_sparse.rows.json_texts import JsonTexts
 from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
 from onnx_sparse.schemas.features import Feature
 
@@ -183,6 +184,10 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
         ValueError: A value is missing or does not fit.
     """
     wanted = numpy_dtype(dtype)
+    if isinstance(values, JsonTexts):
+        if dtype == TensorProto.STRING:
+            return cast("Array", values)  # which it stands for
+        values = values[:1]  # the first one is the error
     if isinstance(values, np.ndarray) and values.dtype.kind == "O" and values.ndim == 1:  # of lists, in data frames
         values = values.tolist()
     if isinstance(values, (list, tuple)):

@@ -25,10 +25,11 @@ from onnx_sparse.serving.connections import Connections
 from onnx_sparse.serving.endpoints import ENDPOINTS, VERSION
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import HEADER_LENGTH, read_request, write_response
-from onnx_sparse.serving.number_lists import cut
+from onnx_sparse.serving.long_lists import cut
 from onnx_sparse.serving.ordered_thread import OrderedThread
 from onnx_sparse.serving.reading_process import ReadingProcess
 from onnx_sparse.serving.request_log import Requests, known_id
+from onnx_sparse.serving.row_parts import with_held_texts
 from onnx_sparse.serving.row_requests import read_rows, write_rows
 from onnx_sparse.serving.served_model import LoadedModel, ServedModel
 from onnx_sparse.version import __version__
@@ -361,7 +362,7 @@ async def _read(
     size = int(length) if length is not None and length.isdigit() else len(body)
 
     if size > _HUGE and len((await off_loop(size, cut, body, keys))[0]) > _HUGE:
-        reading = partial(_process.call, work, body, *arguments)
+        reading = partial(_process.call, with_held_texts, work, body, *arguments)
         return await asyncio.wrap_future(_texts.submit(size, reading))
     return await off_loop(len(body), work, body, *arguments)
 

@@ -16,7 +16,7 @@ from onnx_sparse.rows.json_text import parsed
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError, refuse_extensions, shown
-from onnx_sparse.serving.number_lists import MOST_LISTS, cut, put_back, too_many_lists
+from onnx_sparse.serving.long_lists import MOST_LISTS, cut, put_back, too_many_lists
 from onnx_sparse.serving.tensors import Tensors, datatype_of, to_bytes
 from onnx_sparse.serving.written_json import write
 

@@ -21,7 +21,12 @@ _MOST_BYTES = 1 << 20
 
 
 def located(
-    session: TimedSession, feeds: Mapping[str, Array], known: Features, error: Exception, end: float = math.inf
+    session: TimedSession,
+    feeds: Mapping[str, Array],
+    known: Features,
+    error: Exception,
+    end: float = math.inf,
+    first: int | None = None,
 ) -> str:
     """The message of a run's error, with the row and the feature that are at fault, as far as they are found.
 
@@ -33,16 +38,18 @@ def located(
         known: The features of the model.
         error: The error.
         end: When nothing is run again any more, as `time.perf_counter` counts.
+        first: The first of the rows, if they are a part of those of a request.
     """
+    text = _text(error) if first is None else f"in the rows from {first} on: {_text(error)}"
     if sum(array.nbytes for array in feeds.values()) > _MOST_BYTES:
-        return _text(error)
+        return text
     try:
-        return _found(session, feeds, known, end) or _text(error)
+        return _found(session, feeds, known, end, first or 0) or text
     except (ValueError, IndexError, TypeError, TimeoutError):  # the inputs do not fit together, and are no rows
-        return _text(error)
+        return text
 
 
-def _found(session: TimedSession, feeds: Mapping[str, Array], known: Features, end: float) -> str:
+def _found(session: TimedSession, feeds: Mapping[str, Array], known: Features, end: float, first: int) -> str:
     counts = known.counts(feeds)
     rows = {*counts.values()}
     if len(counts) < len(known) or len(rows) != 1:
@@ -70,7 +77,7 @@ def _found(session: TimedSession, feeds: Mapping[str, Array], known: Features, e
         return ""
     at_fault = [name for name in known if len(known) == 1 or refusal(_without_values(row, known[name])) is None]
     feature = f"feature {at_fault[0]!r}, " if len(at_fault) == 1 else ""
-    return f"{feature}row {low}: {_text(alone)}"
+    return f"{feature}row {first + low}: {_text(alone)}"
 
 
 def _text(error: Exception) -> str:

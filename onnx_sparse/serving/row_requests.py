@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.errors import meant
-from onnx_sparse.rows.columns import Array, RowError
+from onnx_sparse.rows.columns import Array, RowError, Rows
+from onnx_sparse.rows.json_texts import JsonTexts
 from onnx_sparse.rows.model_features import Features
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.schemas.features import Feature, listed
 from onnx_sparse.serving.endpoints import SIGNATURE
 from onnx_sparse.serving.errors import RequestError, shown
 from onnx_sparse.serving.inference_requests import known_output, parsed_json
-from onnx_sparse.serving.number_lists import NumberList, cut, put_back
+from onnx_sparse.serving.long_lists import LongList, NumberList, TextList, cut, put_back
 from onnx_sparse.serving.written_json import write, write_members, write_objects
 
 _KEYS = ("instances", "inputs")
@@ -50,7 +51,9 @@ def read_rows(
         raise RequestError(f"the request has {shown(unknown[0])}; it has either 'instances' or 'inputs'")
     if (signature := request.get("signature_name", SIGNATURE)) != SIGNATURE:
         raise RequestError(f"there is no signature {shown(signature)}; the model has {SIGNATURE!r}")
-    asked = request.get("outputs", [*outputs])
+    asked = put_back(request.get("outputs", [*outputs]), lists)
+    if isinstance(asked, TextList):
+        asked = asked.texts().tolist()
     if not isinstance(asked, list) or (not asked and "outputs" in request):
         raise RequestError(f"'outputs' is {shown(asked)}; a list of the names of outputs is expected")
     asked = [known_output(name, outputs) for name in asked]
@@ -60,18 +63,17 @@ def read_rows(
     given: Any = put_back(request[key], lists)
     rows = None
     try:
-        if isinstance(given, NumberList):
+        if isinstance(given, LongList):
             name = _only(features, key)
-            given = _numbers(name, given, features)
-            columns = {name: given}
+            columns = {name: _read(name, given, features)}
         elif key == "instances":
             columns = _columns(given, features)
             if lists:
-                columns = {name: _numbers_of_rows(name, column, lists, features) for name, column in columns.items()}
+                columns = {name: _read_rows(name, column, lists, features) for name, column in columns.items()}
         else:
             columns = given if isinstance(given, dict) else {_only(features, key): given}
             for name in {*columns}.intersection(features):
-                columns[name] = _numbers(name, put_back(columns[name], lists), features)
+                columns[name] = _read(name, put_back(columns[name], lists), features)
         if key == "instances":
             rows = len(given)
         for name in columns:
@@ -82,34 +84,66 @@ def read_rows(
         raise RequestError(error) from error
 
 
-def _numbers(name: str, value: Any, features: Features) -> Any:
-    """A long list of numbers, a column, as arrays of its feature's type; other values as they are."""
-    if not isinstance(value, NumberList):
+def _read(name: str, value: Any, features: Features) -> Any:
+    """A long list, a column, as arrays of its feature's type; other values as they are."""
+    if not isinstance(value, LongList):
         return value
-    column = value.column(f"feature {name!r}", _dtype(name, features))
     depth = _depth(features[name])
-    fits = isinstance(column, np.ndarray) if depth is None else len(value.counts) == depth + 1
-    return column if fits else _plain(column)
+    is_deep = len(value.counts) == (depth or 0) + 1
+    if isinstance(value, TextList) and depth is not None and is_deep:
+        return Rows(value.texts(), value.lengths())
+    column = _column(name, value, features)
+    return column if (is_deep if depth is not None else not isinstance(column, list)) else _plain(column)
 
 
-def _numbers_of_rows(name: str, column: list[Any], lists: list[NumberList], features: Features) -> Any:
-    """A column of rows, some of which may be long lists of numbers."""
+def _read_rows(name: str, column: list[Any], lists: list[LongList], features: Features) -> Any:
+    """A column of rows, some of which may be long lists."""
     values: list[Any] = []
+    feature = features[name]
     fits = True
     for row, given in enumerate(column):
         value = put_back(given, lists)
-        if isinstance(value, NumberList):
-            fits &= len(value.counts) == (_depth(features[name]) or len(value.counts))
+        if isinstance(value, LongList):
+            fits &= len(value.counts) == (_depth(feature) or len(value.counts))
             try:
-                value = value.column(f"feature {name!r}", _dtype(name, features))
+                value = _column(name, value, features)
             except RowError as error:
                 raise RowError(f"feature {name!r}", row, f", position {error.row}{error.reason}") from None
         values.append(value)
+    if any(isinstance(value, JsonTexts) for value in values):
+        found = _joined_texts(values, feature) if fits else None
+        return _plain(values) if found is None else found
     arrays = [value for value in values if isinstance(value, np.ndarray)]
-    if features[name].kind == "dense" and arrays:
-        fits = len(arrays) == len(values) and all(array.shape == arrays[0].shape for array in arrays)
+    if feature.kind == "dense" and arrays:
+        fits = len(arrays) == len(values) and len({(array.shape, array.dtype) for array in arrays}) == 1
         return np.stack(arrays) if fits else _plain(values)
     return values if fits else _plain(values)
+
+
+def _joined_texts(rows: list[Any], feature: Feature) -> Rows | JsonTexts | None:
+    """A column of rows of texts; None if some are no texts, or do not fit together."""
+    parts = []
+    for row in rows:
+        is_list = isinstance(row, list) and {*map(type, row)} <= {str}
+        texts = np.array(row, object) if is_list else row
+        if isinstance(texts, np.ndarray) and texts.dtype.kind == "O":
+            texts = JsonTexts.of(texts)
+        if not isinstance(texts, JsonTexts):
+            return None
+        parts.append(texts)
+    if _depth(feature) == 1:
+        return Rows(JsonTexts.joined(parts), (np.fromiter(map(len, parts), np.int64, len(parts)),))
+    if feature.kind == "dense" and len({part.shape for part in parts}) == 1:
+        return JsonTexts.joined([part.reshape(1, *part.shape) for part in parts])
+    return None
+
+
+def _column(name: str, value: LongList, features: Features) -> Any:
+    """A long list as an array, or as lists of arrays if lengths differ."""
+    assert isinstance(value, NumberList | TextList)
+    if isinstance(value, TextList):
+        return value.column()
+    return value.column(f"feature {name!r}", _dtype(name, features))
 
 
 def _dtype(name: str, features: Features) -> DType:
@@ -124,9 +158,9 @@ def _depth(feature: Feature) -> int | None:
 
 def _plain(value: Any) -> Any:
     """Arrays in lists as lists, for the errors of what is not as it should be."""
-    return (
-        value.tolist() if isinstance(value, np.ndarray) else [*map(_plain, value)] if isinstance(value, list) else value
-    )
+    if isinstance(value, np.ndarray | JsonTexts):
+        return value.tolist()
+    return [*map(_plain, value)] if isinstance(value, list) else value
 
 
 def _columns(rows: Any, features: Features) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,6 +24,7 @@ from onnx_sparse.serving.deadlines import SHORTEST, TimedSession, is_ended
 from onnx_sparse.serving.endpoints import VERSION
 from onnx_sparse.serving.errors import RequestError
 from onnx_sparse.serving.located_errors import located
+from onnx_sparse.serving.row_parts import Joined, has_many_texts, made, part, parts
 from onnx_sparse.serving.settings import Limits
 from onnx_sparse.serving.tensors import Tensors, datatype
 from onnx_sparse.serving.watched_files import Look, damaged, look
@@ -109,6 +110,8 @@ class _Waiting:
     feeds: dict[str, Array]
     answer: asyncio.Future[list[Array]]
     seconds: float = 0  # how long its run took until its time was up
+    first: int | None = None  # the first of its rows, of a part of a request
+    took: list[float] = field(default_factory=list)  # the seconds of its runs
 
 
 class _Lane:
@@ -195,10 +198,35 @@ class ServedModel:
         waiting = self._count()
         if waiting >= self._limits.waiting_requests:
             raise RequestError(f"{waiting} requests wait already, the most that are allowed; try later", 503)
-        future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
-        self._lanes[_size(feeds) > _MOST_JOINED].add(_Waiting(loaded, feeds, future))
-        self._waiting.set(waiting + 1)
-        return dict(zip(loaded.outputs, await future, strict=True))
+        if has_many_texts(feeds):
+            results = await self._in_parts(loaded, feeds)
+        else:
+            results = await self._result(_Waiting(loaded, feeds, _future()), is_large=_size(feeds) > _MOST_JOINED)
+        return dict(zip(loaded.outputs, results, strict=True))
+
+    async def _result(self, waiting: _Waiting, *, is_large: bool) -> list[Array]:
+        self._lanes[is_large].add(waiting)
+        self._waiting.set(self._count())
+        return await waiting.answer
+
+    async def _in_parts(self, loaded: LoadedModel, feeds: dict[str, Array]) -> list[Array]:
+        """The results for very many texts: of some rows after others, if the model answers each by itself."""
+        known, joined, took = loaded.features, Joined(), list[float]()
+        is_joined = reason_against_joining(loaded.timed, known) is None
+        found = await asyncio.to_thread(parts, feeds, known) if is_joined else []
+        for rows in found:
+            own = await asyncio.to_thread(part, feeds, known, rows)
+            results = await self._result(_Waiting(loaded, own, _future(), 0, rows[0], took), is_large=True)
+            if self._limits.run_seconds and sum(took) > self._limits.run_seconds:
+                raise self._late(is_last=True)
+            if not await asyncio.to_thread(joined.add, results, rows):
+                break
+        else:
+            if found:
+                return await asyncio.to_thread(list, joined.results())
+        del joined
+        whole = await asyncio.to_thread(made, feeds)
+        return await self._result(_Waiting(loaded, whole, _future()), is_large=True)
 
     def _count(self) -> int:
         return sum(len(lane.queue) for lane in self._lanes.values())
@@ -225,8 +253,8 @@ class ServedModel:
         answers: Sequence[list[Array] | Exception]
         seconds = (lane.then and batch[0].seconds) or lane.seconds
         try:
-            loaded, feeds = batch[0].loaded, [waiting.feeds for waiting in batch]
-            running = asyncio.get_running_loop().run_in_executor(self._threads, _answers, loaded, feeds, seconds)
+            loaded = batch[0].loaded
+            running = asyncio.get_running_loop().run_in_executor(self._threads, _answers, loaded, batch, seconds)
             often = min(_MOST_CHECK_SECONDS, max((seconds or 1e9) / len(batch) / _CHECKS, SHORTEST))
             while not (await asyncio.wait({running}, timeout=often))[0]:
                 loaded.timed.end_late_runs()
@@ -240,17 +268,18 @@ class ServedModel:
         self._seconds.observe(perf_counter() - begun)
         self._sizes.observe(len(batch))
         for waiting, answer in zip(batch, answers, strict=True):
+            waiting.took.append(perf_counter() - begun)
             if not waiting.answer.done():  # else its client has gone
                 if isinstance(answer, Exception) and is_ended(answer):
                     is_last = lane.then is None or (len(batch) == 1 and seconds == self._limits.run_seconds)
                     if lane.then is not None and not is_last and len(lane.then.queue) < _MOST_SUSPECTS:
                         lane.then.add(replace(waiting, seconds=seconds))
                         continue
-                    answer = self._late(is_last)
+                    answer = self._late(is_last=is_last)
                 _set(waiting.answer, answer)
         return True
 
-    def _late(self, is_last: bool) -> RequestError:
+    def _late(self, *, is_last: bool) -> RequestError:
         if is_last:
             return RequestError(f"the run took longer than {self._limits.run_seconds:g} seconds", 504)
         return RequestError(f"{_MOST_SUSPECTS} requests that take long wait already; try later", 503)
@@ -320,20 +349,24 @@ class ServedModel:
         return made if look(self.path) == now else None
 
 
-def _answers(
-    loaded: LoadedModel, requests: Sequence[dict[str, Array]], seconds: float
-) -> list[list[Array] | Exception]:
+def _answers(loaded: LoadedModel, batch: Sequence[_Waiting], seconds: float) -> list[list[Array] | Exception]:
     """The answer or error of each request; what a client has sent wrong is said of its rows and features.
 
     Rows are looked for in a fixed time, so that the bad requests of a client keep no others waiting.
     """
-    with loaded.timed.requests(len(requests), seconds):
-        answers = run_joined(loaded.timed, requests, loaded.features)
+    with loaded.timed.requests(len(batch), seconds):
+        answers = run_joined(loaded.timed, [waiting.feeds for waiting in batch], loaded.features)
     end = perf_counter() + _SEARCH_SECONDS
     for number, answer in enumerate(answers):
         if isinstance(answer, _OF_REQUESTS) and not is_ended(answer):
-            answers[number] = RequestError(located(loaded.timed, requests[number], loaded.features, answer, end))
+            waiting = batch[number]
+            text = located(loaded.timed, waiting.feeds, loaded.features, answer, end, waiting.first)
+            answers[number] = RequestError(text)
     return answers
+
+
+def _future() -> asyncio.Future[list[Array]]:
+    return asyncio.get_running_loop().create_future()
 
 
 def _size(feeds: dict[str, Array]) -> int:

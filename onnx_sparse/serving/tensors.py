@@ -13,11 +13,12 @@ from onnx import TensorProto
 
 from onnx_sparse.rows.columns import Array, typed, typed_list
 from onnx_sparse.rows.example_arrays import example_array
+from onnx_sparse.rows.json_texts import PIECE, JsonTexts
 from onnx_sparse.rows.model_features import InputType
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving.errors import RequestError, shown
-from onnx_sparse.serving.number_lists import NumberList
+from onnx_sparse.serving.long_lists import LongList, NumberList, TextList
 
 #: The protocol's names of ONNX's element types; the other types have the same name.
 _DATATYPES = {"FLOAT": "FP32", "DOUBLE": "FP64", "FLOAT16": "FP16", "BFLOAT16": "BF16", "STRING": "BYTES"}
@@ -111,15 +112,21 @@ class Tensors:
             RequestError: There are not as many values, or one does not fit.
         """
         dtype = self._inputs[name].dtype
-        if isinstance(values, NumberList):
+        if isinstance(values, LongList):
             self._check_count(name, values.counts[-1], shape, count)
             if len(values.counts) > max(len(shape), 1):
                 raise _too_deep(name, len(shape))
+        if isinstance(values, NumberList):
             try:
                 return values.numbers(f"input {name!r}", dtype, tuple(shape)).reshape(shape)
             except ValueError as error:
                 raise RequestError(error) from error
-        flat = values.reshape(-1) if isinstance(values, np.ndarray) else _flat(name, values, len(shape))
+        if isinstance(values, TextList):
+            values = values.texts()
+            if name in self._messages:
+                values = values[:]
+        is_array = isinstance(values, np.ndarray | JsonTexts)
+        flat: Any = values.reshape(-1) if is_array else _flat(name, values, len(shape))
         self._check_count(name, len(flat), shape, count)
         if name in self._messages:
             for value in flat:
@@ -127,7 +134,7 @@ class Tensors:
                     raise RequestError(f"input {name!r}: {shown(value)} is not a string")
             return self._strings(name, list(flat), shape)
         try:
-            if isinstance(flat, np.ndarray):
+            if is_array:
                 return typed(f"input {name!r}", flat.reshape(shape), dtype, ())
             return typed_list(f"input {name!r}", flat, dtype, shape)
         except ValueError as error:
@@ -181,10 +188,12 @@ def to_bytes(array: Array) -> bytes:
     """The values of a binary tensor."""
     if array.dtype.kind not in "OSU":
         return array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).tobytes()
-    parts = []
-    for value in to_strings(array):
-        parts += [_LENGTH.pack(len(value)), value]
-    return b"".join(parts)
+    content = bytearray()
+    flat = array.reshape(-1)
+    for begin in range(0, len(flat), PIECE):
+        for value in to_strings(flat[begin : begin + PIECE]):
+            content += _LENGTH.pack(len(value)) + value
+    return bytes(content)
 
 
 def to_strings(array: Array) -> list[bytes]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from onnx_sparse.rows.columns import Array
+from onnx_sparse.rows.json_texts import PIECE, JsonTexts
 
 try:
     import msgspec
@@ -29,9 +30,17 @@ def to_values(array: Array) -> Any:
 def write(to: bytearray, array: Array) -> None:
     """Append an array as JSON, in lists as deep as the array."""
     if array.size <= _ELEMENTS:
-        to += _piece(array)
+        to += _piece(array[:] if isinstance(array, JsonTexts) else array)
         return
-    rows = _ELEMENTS // (array.size // len(array))
+    if isinstance(array, JsonTexts) and array.ndim == 1:
+        begin = b"["
+        for piece in array.json():
+            to += begin
+            to += piece
+            begin = b", "
+        to += b"]"
+        return
+    rows = _elements([array]) // (array.size // len(array))
     begin = b"["
     for at in range(0, len(array), rows or 1):
         to += begin
@@ -46,7 +55,7 @@ def write(to: bytearray, array: Array) -> None:
 def write_objects(to: bytearray, columns: Mapping[str, Array]) -> None:
     """Append the rows of arrays as JSON: a list of objects with a row of each."""
     count = len(next(iter(columns.values())))
-    rows = count * _ELEMENTS // max(sum(array.size for array in columns.values()), 1)
+    rows = count * _elements(columns.values()) // max(sum(array.size for array in columns.values()), 1)
     begin = b"["
     for at in range(0, count, rows or 1):
         to += begin
@@ -64,9 +73,14 @@ def write_members(to: bytearray, arrays: Mapping[str, Array]) -> None:
     begin = b"{"
     for name, array in arrays.items():
         to += b"%b%b: " % (begin, json.dumps(name).encode())
-        write(to, np.asarray(array))
+        write(to, array if isinstance(array, JsonTexts) else np.asarray(array))
         begin = b", "
     to += b"}"
+
+
+def _elements(arrays: Iterable[Array]) -> int:
+    """The elements of a piece: those of texts in JSON are read in larger ones."""
+    return PIECE if any(isinstance(array, JsonTexts) for array in arrays) else _ELEMENTS
 
 
 def _piece(array: Array) -> bytes:

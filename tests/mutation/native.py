@@ -40,12 +40,12 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
     ("operators/keyed_tables.cc", "slots % KeyPlaces::kBucketSlots != 0 || ", "", "buckets_that", _INDEX),
     ("operators/keyed_tables.cc", "buckets_ < places_.homes()", "buckets_ == 0", "buckets_that", _INDEX),
     ("operators/keyed_tables.cc", " || longest_ > buckets_", "", "buckets_that", _INDEX),
-    ("operators/number_lists.cc", "if (++depth == kDeepest) return 0;", "++depth;", "lists_so_deep",
-     "tests/serving/test_number_lists.py"),
-    ("operators/number_lists.cc", "return mantissa == std::floor(mantissa) && digits ==", "return digits ==",
-     "every_value", "tests/serving/test_number_lists.py"),
-    ("operators/number_lists.cc", " && digits == std::string_view(exact, write_integer(to, exact))", "",
-     "every_value", "tests/serving/test_number_lists.py"),
+    ("operators/json_lists.cc", "if (++depth == kDeepest) return 0;", "++depth;", "lists_so_deep",
+     "tests/serving/test_long_lists.py"),
+    ("operators/json_lists.cc", "return mantissa == std::floor(mantissa) && digits ==", "return digits ==",
+     "every_value", "tests/serving/test_long_lists.py"),
+    ("operators/json_lists.cc", " && digits == std::string_view(exact, write_integer(to, exact))", "",
+     "every_value", "tests/serving/test_long_lists.py"),
 )  # fmt: skip
 
 

@@ -4,8 +4,9 @@
     onnx_sparse/native/sanitize.sh address --hostile 100000
 
 What is given is refused by name, or answered: an index gives positions whose keys are asked for, a body the numbers
-that Python reads in it, and the others what the reference gives. The address sanitizer ends the process where memory
-beyond what is given is read or written; the last line that was printed says from where to repeat it with `--first`.
+and texts that Python reads in it, and the others what the reference gives. The address sanitizer ends the process where
+memory beyond what is given is read or written; the last line that was printed says from where to repeat it with
+`--first`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from native.sessions import Array, run
@@ -32,7 +34,7 @@ from onnx_sparse.converters.tensorflow.regex_program import program_of
 from onnx_sparse.keyed_tables import join_text, key_index, text_index
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import Example, numpy_dtype
-from onnx_sparse.serving import number_lists
+from onnx_sparse.serving import long_lists
 
 #: The operators that read messages in strings; their sound ones are the examples of their pages.
 READERS = ("ParseExample", "ParseSequenceExample", "ParseTensor", "DecodeCompressed", "DecodeCSV", "DecodeRaw")
@@ -86,10 +88,10 @@ def body(source: random.Random) -> str:
     text = json.dumps(value, separators=source.choice(((",", ":"), (" , ", ": "))))
     given = text.encode() if source.random() < 1 / 4 else mutated_bytes(text.encode(), source)
     content = np.frombuffer(bytearray(given), np.uint8).copy()  # of no byte more
-    size, counts = number_lists._find(content)
+    size, counts = long_lists._find(content)
     if not size:
         return "refused"
-    found = number_lists.NumberList(content.tobytes(), 0, size, counts)
+    found = long_lists.NumberList(content.tobytes(), 0, size, counts)
     dtype = source.choice((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT64))
     try:
         numbers = found.numbers("a", dtype)
@@ -101,6 +103,31 @@ def body(source: random.Random) -> str:
         assert [len(each) for each in wanted] == own.tolist()
         wanted = [each for several in wanted for each in several]
     assert numbers.tobytes() == np.array(wanted, numbers.dtype).tobytes(), (wanted, numbers)
+    return "answered"
+
+
+def text_list(source: random.Random) -> str:
+    """JSON of lists of texts, next to other keys."""
+    words = ("a", "", "é", "😀", '"', "\\", "],[", "\n", "\0", "x" * 40, '"x": [')
+    value: Any = [source.choice(words) for _ in range(source.choice((0, 1, 3, 40)))]
+    for _ in range(source.choice((0, 1, 2, 6, 7, 8, 9))):
+        value = [value] * source.choice((1, 1, 2, 3))
+    listed = json.dumps(
+        value, separators=source.choice(((",", ":"), (" , ", ": "))), ensure_ascii=source.random() < 0.5
+    )
+    given = f'{{"y": [1, "x"], "x": {listed}, "z": [0]}}'.encode()
+    given = given if source.random() < 1 / 4 else mutated_bytes(given, source)
+    content = np.frombuffer(bytearray(given), np.uint8).copy()  # of no byte more
+    with mock.patch.multiple(long_lists, _LONG=1, PIECE=source.choice((1, 3, 1 << 14))):
+        found = [each for each in long_lists.cut(content.tobytes(), "xz")[1] if isinstance(each, long_lists.TextList)]
+        if not found:
+            return "refused"
+        for each in found:
+            wanted = json.loads(each.text[each.begin : each.end])
+            for own in each.lengths():
+                assert [len(one) for one in wanted] == own.tolist()
+                wanted = [one for several in wanted for one in several]
+            assert each.texts().tolist() == wanted
     return "answered"
 
 
@@ -166,7 +193,7 @@ def _bytes(data: bytes) -> Array:
     return np.frombuffer(data, np.uint8).copy()
 
 
-KINDS: tuple[Callable[[random.Random], str], ...] = (index, body, message, pattern)
+KINDS: tuple[Callable[[random.Random], str], ...] = (index, body, text_list, message, pattern)
 
 
 def examine(seed: int, first: int, count: int) -> Counter[str]:

@@ -7,11 +7,11 @@ import pytest
 from native import hostile
 
 from onnx_sparse import KernelError
-from onnx_sparse.serving import number_lists
+from onnx_sparse.serving import long_lists
 
 
 def test_hostile_bytes() -> None:
-    counts = hostile.examine(seed=0, first=0, count=1200)
+    counts = hostile.examine(seed=0, first=0, count=1500)
     for kind in hostile.KINDS:
         taken = counts[f"{kind.__name__} answered"] + counts[f"{kind.__name__} legal"]
         assert taken > 20, counts
@@ -19,7 +19,7 @@ def test_hostile_bytes() -> None:
 
 
 def test_a_list_that_ends_before_it_begins() -> None:
-    assert number_lists._find(np.frombuffer(b"]" + b"1,2]" * 9, np.uint8)) == (0, ())
+    assert long_lists._find(np.frombuffer(b"]" + b"1,2]" * 9, np.uint8)) == (0, ())
 
 
 def test_a_position_of_another_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

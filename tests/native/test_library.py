@@ -28,15 +28,18 @@ SUMS = [[4, 6], [0, 0], [5, 6]]
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("nm") is None, reason="needs nm of Linux")
-def test_it_exports_five_symbols() -> None:
+def test_it_exports_eight_symbols() -> None:
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", onnx_sparse.get_library_path()], capture_output=True, text=True, check=True
     ).stdout
     symbols = [line.split()[-1] for line in listed.splitlines()]
     of_tests = ("__asan", "__ubsan", "__tsan", "onnx_sparse_allocations_", "onnx_sparse_work")
     assert [s for s in symbols if not s.startswith(of_tests)] == [
+        "OnnxSparseFindLongList",
         "OnnxSparseFindNumbers",
+        "OnnxSparseFindTexts",
         "OnnxSparseReadNumbers",
+        "OnnxSparseReadTexts",
         "OnnxSparseSettings",
         "RegisterCustomOps",
         "onnx_sparse_version",

@@ -1,14 +1,16 @@
-// Lists of numbers in JSON, for servers: what no operator reads. Python calls these functions without its lock, so
-// other threads run meanwhile.
+// Long lists of numbers and of texts in JSON, for servers: what no operator reads. Python calls these functions without
+// its lock, so other threads run meanwhile.
 
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string_view>
 
 #include "abi/exported.h"
 #include "operators/number_text.h"
+#include "operators/utf8.h"
 
 namespace onnx_sparse {
 namespace {
@@ -143,19 +145,67 @@ int64_t read_all(const char* text, int64_t size, int64_t& position, int32_t bits
   return count;
 }
 
-}  // namespace
-}  // namespace onnx_sparse
+const char* after_blanks(const char* at, const char* end) {
+  while (at != end && is_blank(*at)) ++at;
+  return at;
+}
 
-// Where a list of numbers ends, all in lists equally deep.
-//
-// text: begins with the list's bracket, and has `size` bytes.
-// counts: [8], the elements of the lists of each depth, -1 where there is none; the deepest lists have the numbers.
-// lengths: Null, or for each depth from the second one on where the length of each of its lists is written.
-// Returns the bytes of the list; 0 where it is not closed, has anything else, or is no JSON but for its numbers.
-ONNX_SPARSE_EXPORT int64_t OnnxSparseFindNumbers(const char* text, int64_t size, int64_t* counts,
-                                                 int64_t* const* lengths) noexcept {
-  using namespace onnx_sparse;
-  enum class Elements { kUnknown, kNumbers, kLists };
+// The four hexadecimal digits of an escape as a number; -1 where they are none.
+int32_t read_escaped(const char* at, const char* end) {
+  if (end - at < 4) return -1;
+  int32_t number = 0;
+  const auto [last, error] = std::from_chars(at, at + 4, number, 16);
+  return error == std::errc() && last == at + 4 && *at != '-' ? number : -1;
+}
+
+// Where a text ends, after its quotes; null where it does not, is no JSON, no UTF-8 or has half of a surrogate pair.
+const char* after_text(const char* at, const char* end) {
+  for (++at; at != end;) {
+    const auto c = static_cast<unsigned char>(*at);
+    if (c == '"') return at + 1;
+    if (c < 0x20) return nullptr;
+    if (c >= 0x80) {
+      const Character character = first_character({at, static_cast<size_t>(end - at)});
+      if (character.number < 0) return nullptr;
+      at += character.size;
+    } else if (c != '\\') {
+      ++at;
+    } else if (++at == end) {
+      return nullptr;
+    } else if (*at != 'u') {
+      if (std::string_view("\"\\/bfnrt").find(*at) == std::string_view::npos) return nullptr;
+      ++at;
+    } else {
+      int32_t number = read_escaped(++at, end);
+      if (number < 0) return nullptr;
+      at += 4;
+      if (number < 0xD800 || number > 0xDFFF) continue;
+      if (number > 0xDBFF || end - at < 6 || at[0] != '\\' || at[1] != 'u') return nullptr;
+      number = read_escaped(at + 2, end);
+      if (number < 0xDC00 || number > 0xDFFF) return nullptr;
+      at += 6;
+    }
+  }
+  return nullptr;
+}
+
+// What the deepest lists have: where an element begins, and where it ends, null where it cannot be read.
+struct Numbers {
+  static bool begins(char c) { return is_part(c); }
+  static const char* after(const char* at, const char* end) {
+    while (at != end && is_part(*at)) ++at;
+    return at;
+  }
+};
+struct Texts {
+  static bool begins(char c) { return c == '"'; }
+  static const char* after(const char* at, const char* end) { return after_text(at, end); }
+};
+
+// Where a list ends whose elements are equally deep; see OnnxSparseFindNumbers.
+template <class Values>
+int64_t find(const char* text, int64_t size, int64_t* counts, int64_t* const* lengths) {
+  enum class Elements { kUnknown, kValues, kLists };
   Elements elements[kDeepest] = {};
   int64_t lists[kDeepest] = {}, inside[kDeepest] = {};
   for (int64_t i = 0; i < kDeepest; ++i) counts[i] = -1;
@@ -163,10 +213,10 @@ ONNX_SPARSE_EXPORT int64_t OnnxSparseFindNumbers(const char* text, int64_t size,
   bool is_value_next = true;  // or else a comma, or the end of a list
   for (int64_t at = 0; at < size; ++at) {
     const char c = text[at];
-    if (is_part(c) || c == '[') {
+    if (Values::begins(c) || c == '[') {
       if (!is_value_next) return 0;
       if (depth >= 0) {
-        const Elements found = c == '[' ? Elements::kLists : Elements::kNumbers;
+        const Elements found = c == '[' ? Elements::kLists : Elements::kValues;
         if (elements[depth] != Elements::kUnknown && elements[depth] != found) return 0;
         elements[depth] = found;
         ++counts[depth];
@@ -178,7 +228,9 @@ ONNX_SPARSE_EXPORT int64_t OnnxSparseFindNumbers(const char* text, int64_t size,
         inside[depth] = 0;
       } else {
         if (depth < 0) return 0;
-        while (at + 1 < size && is_part(text[at + 1])) ++at;
+        const char* const after = Values::after(text + at, text + size);
+        if (after == nullptr) return 0;
+        at = after - text - 1;
         is_value_next = false;
       }
     } else if (c == ',') {
@@ -194,6 +246,103 @@ ONNX_SPARSE_EXPORT int64_t OnnxSparseFindNumbers(const char* text, int64_t size,
     }
   }
   return 0;
+}
+
+// Where a string ends that need not be JSON, after its quotes; `end` where it does not.
+const char* after_quotes(const char* at, const char* end) {
+  for (++at; at != end; ++at) {
+    if (*at == '"') return at + 1;
+    if (*at == '\\' && ++at == end) break;
+  }
+  return end;
+}
+
+}  // namespace
+}  // namespace onnx_sparse
+
+// Where a list of numbers ends, all in lists equally deep.
+//
+// text: begins with the list's bracket, and has `size` bytes.
+// counts: [8], the elements of the lists of each depth, -1 where there is none; the deepest lists have the numbers.
+// lengths: Null, or for each depth from the second one on where the length of each of its lists is written.
+// Returns the bytes of the list; 0 where it is not closed, has anything else, or is no JSON but for its numbers.
+ONNX_SPARSE_EXPORT int64_t OnnxSparseFindNumbers(const char* text, int64_t size, int64_t* counts,
+                                                 int64_t* const* lengths) noexcept {
+  using namespace onnx_sparse;
+  return find<Numbers>(text, size, counts, lengths);
+}
+
+// Where a list of texts ends, all in lists equally deep; see OnnxSparseFindNumbers.
+ONNX_SPARSE_EXPORT int64_t OnnxSparseFindTexts(const char* text, int64_t size, int64_t* counts,
+                                               int64_t* const* lengths) noexcept {
+  return onnx_sparse::find<onnx_sparse::Texts>(text, size, counts, lengths);
+}
+
+// Finds the next long list of numbers or of texts that is the value of a key.
+//
+// position: Where in the text to begin, not within a string; then where the list begins, or the end.
+// keys: The keys in their quotes, one after another.
+// least: How many bytes a list has that is long.
+// counts: As for OnnxSparseFindNumbers.
+// are_texts: Whether the list is one of texts.
+// Returns the bytes of the list; 0 where there is none left.
+ONNX_SPARSE_EXPORT int64_t OnnxSparseFindLongList(const char* text, int64_t size, int64_t* position, const char* keys,
+                                                  int64_t keys_size, int64_t least, int64_t* counts,
+                                                  int32_t* are_texts) noexcept {
+  using namespace onnx_sparse;
+  const std::string_view known(keys, static_cast<size_t>(keys_size));
+  const char* const end = text + size;
+  const char* at = text + *position;
+  // A list that is none of numbers or texts ends before the next key, so no byte is looked at by more than one of them.
+  while (at != end && (at = static_cast<const char*>(std::memchr(at, '"', static_cast<size_t>(end - at)))) != nullptr) {
+    const char* const key = at;
+    at = after_quotes(at, end);
+    const std::string_view word(key, static_cast<size_t>(at - key));
+    const char* list = after_blanks(at, end);
+    if (list == end || *list != ':') continue;
+    list = after_blanks(list + 1, end);
+    if (list == end || *list != '[') continue;
+    *are_texts = 0;
+    int64_t found = find<Numbers>(list, end - list, counts, nullptr);
+    if (found == 0 && (found = find<Texts>(list, end - list, counts, nullptr)) != 0) *are_texts = 1;
+    if (found >= least && counts[0] > 0 && word.size() > 2 && known.find(word) != std::string_view::npos) {
+      *position = list - text;
+      return found;
+    }
+    at = list + found;
+  }
+  *position = size;
+  return 0;
+}
+
+// Reads texts of a list that OnnxSparseFindTexts has found, as JSON.
+//
+// position: Where in the text to begin; then the comma or bracket after the last text that is read.
+// to: Null, or where the texts are copied, each with its quotes, with commas between them.
+// copied: How many bytes these are.
+// Returns how many texts are read, at most `most`: less at the end.
+ONNX_SPARSE_EXPORT int64_t OnnxSparseReadTexts(const char* text, int64_t size, int64_t* position, char* to,
+                                               int64_t* copied, int64_t most) noexcept {
+  using namespace onnx_sparse;
+  const char* const end = text + size;
+  const char* at = text + *position;
+  char* last = to;
+  int64_t count = 0;
+  for (; count < most; ++count) {
+    const char* begin = at;
+    while (begin != end && *begin != '"') ++begin;
+    const char* const after = begin == end ? nullptr : after_text(begin, end);
+    if (after == nullptr) break;
+    if (to != nullptr) {
+      if (count > 0) *last++ = ',';
+      std::memcpy(last, begin, static_cast<size_t>(after - begin));
+      last += after - begin;
+    }
+    at = after_blanks(after, end);
+  }
+  *position = at - text;
+  *copied = to == nullptr ? 0 : last - to;
+  return count;
 }
 
 // Reads numbers of a list that OnnxSparseFindNumbers has found.

@@ -1,4 +1,4 @@
-"""Long lists of numbers in JSON, read by the native library: no list of objects is made, and other threads run."""
+"""Long lists of numbers and texts in JSON, read by the native library: no objects are made, and other threads run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onnx_sparse.native.location import library_path
 from onnx_sparse.rows.columns import Array, RowError, row_error, typed_list
 from onnx_sparse.rows.json_text import parsed
+from onnx_sparse.rows.json_texts import PIECE, JsonTexts
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.serving.errors import RequestError
 
@@ -24,8 +25,6 @@ _LONG, _PART = 1 << 16, 1 << 15
 MOST_LISTS = 1 << 20
 #: What stands for a list in the rest of the JSON; no client knows it.
 _MARK = secrets.token_hex(16)
-#: The most characters of a key, and of what is between it and its list.
-_KEY = 1 << 9
 #: How deep lists may be within each other, as in the native library.
 _DEEPEST = 8
 #: The library's kinds of numbers by kind of dtype: as doubles, int64 and uint64.
@@ -38,30 +37,59 @@ _BITS = {(8, "f"): 53, (4, "f"): 24, (2, "f"): 11, (2, "V"): 8}
 def _library() -> Any:
     """The native library; None where this installation has none, or an earlier one."""
     path = library_path()
-    if path is None or not hasattr(library := ctypes.CDLL(str(path)), "OnnxSparseReadNumbers"):
+    if path is None or not hasattr(library := ctypes.CDLL(str(path)), "OnnxSparseFindLongList"):
         return None
-    library.OnnxSparseFindNumbers.restype = library.OnnxSparseReadNumbers.restype = ctypes.c_int64
+    for name in ("FindLongList", "FindNumbers", "ReadNumbers", "FindTexts", "ReadTexts"):
+        getattr(library, f"OnnxSparse{name}").restype = ctypes.c_int64
     return library
 
 
 @dataclass(frozen=True)
-class NumberList:
-    """A list of numbers in a text, or of lists of numbers that are all equally deep.
+class LongList:
+    """A list in a text, of numbers or of texts, or of lists of them that are all equally deep.
 
     Attributes:
         text: The text.
         begin: Where the list begins, with its bracket.
         end: Where it ends.
-        counts: How many elements the lists of each depth have; the last one is the number of numbers.
+        counts: How many elements the lists of each depth have; the last one is the number of values.
     """
 
     text: bytes | bytearray
     begin: int
     end: int
     counts: tuple[int, ...]
+    are_texts: ClassVar[bool]
 
     def __len__(self) -> int:
         return self.counts[0]
+
+    def lengths(self) -> tuple[Array, ...]:
+        """The lengths of the lists within the list, for each depth."""
+        found = tuple(np.empty(count, np.int64) for count in self.counts[:-1])
+        addresses = (ctypes.c_void_p * _DEEPEST)(*(array.ctypes.data for array in found))
+        _find(self._content(), addresses, are_texts=self.are_texts)
+        return found
+
+    def _content(self) -> Array:
+        return np.frombuffer(self.text, np.uint8, self.end - self.begin, self.begin)
+
+    def _in_lists(self, values: Any) -> Any:
+        """Values in as many dimensions as the lists are deep; in lists of arrays if lengths differ."""
+        column = values
+        for lengths in reversed(self.lengths()):
+            if len(lengths) and (lengths == lengths[0]).all() and not isinstance(column, list):
+                column = column.reshape(len(lengths), int(lengths[0]), *column.shape[1:])
+            else:
+                ends = np.cumsum(lengths).tolist()
+                column = [column[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        return column
+
+
+class NumberList(LongList):
+    """A long list of numbers."""
+
+    are_texts = False
 
     def numbers(self, where: str, dtype: DType, shape: tuple[int, ...] = ()) -> Array:
         """All numbers, as an array of one dimension.
@@ -124,82 +152,87 @@ class NumberList:
             marked[number] = True
             raise row_error(where, marked if lengths else marked.reshape(shape or -1), lengths, error.reason) from None
 
-    def lengths(self) -> tuple[Array, ...]:
-        """The lengths of the lists within the list, for each depth."""
-        found = tuple(np.empty(count, np.int64) for count in self.counts[:-1])
-        addresses = (ctypes.c_void_p * _DEEPEST)(*(array.ctypes.data for array in found))
-        _find(self._content(), addresses)
-        return found
-
-    def _content(self) -> Array:
-        return np.frombuffer(self.text, np.uint8, self.end - self.begin, self.begin)
-
     def column(self, where: str, dtype: DType) -> Any:
         """The numbers as an array of as many dimensions as the lists are deep; as lists of arrays if lengths differ.
 
         Raises:
             ValueError: A value is no number, or does not fit the type.
         """
-        values = self.numbers(where, dtype)
-        column: Any = values
-        for lengths in reversed(self.lengths()):
-            if len(lengths) and (lengths == lengths[0]).all() and isinstance(column, np.ndarray):
-                column = column.reshape(len(lengths), int(lengths[0]), *column.shape[1:])
-            else:
-                ends = np.cumsum(lengths).tolist()
-                column = [column[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-        return column
+        return self._in_lists(self.numbers(where, dtype))
+
+
+class TextList(LongList):
+    """A long list of texts."""
+
+    are_texts = True
+
+    def texts(self) -> Any:
+        """All texts, as an array of one dimension; of numpy if they are few."""
+        content, library = self._content(), _library()
+        view, position = memoryview(self.text)[self.begin : self.end], ctypes.c_int64(0)
+        is_flat = len(self.counts) == 1
+        room = np.empty(0 if is_flat else len(content), np.uint8)
+        pieces: list[Any] = []
+        counts: list[int] = []
+        while sum(counts) < self.counts[-1]:
+            begin, copied = position.value, ctypes.c_int64(0)
+            counts.append(
+                library.OnnxSparseReadTexts(
+                    ctypes.c_void_p(content.ctypes.data), ctypes.c_int64(len(content)), ctypes.byref(position),
+                    None if is_flat else ctypes.c_void_p(room.ctypes.data), ctypes.byref(copied), ctypes.c_int64(PIECE),
+                )
+            )  # fmt: skip
+            pieces.append(view[begin + 1 : position.value] if is_flat else room[: copied.value].tobytes())
+        found = JsonTexts(pieces, counts, (self.counts[-1],))
+        return found[:] if len(found) <= PIECE else found
+
+    def column(self) -> Any:
+        """The texts as an array of as many dimensions as the lists are deep; as lists of arrays if lengths differ."""
+        return self._in_lists(self.texts())
 
 
 #: What the library takes for a number.
 _NUMBER = re.compile(rb"[0-9+\-.eENaInfity]+")
 
 
-def _find(content: Array, lengths: Any = None) -> tuple[int, tuple[int, ...]]:
-    """The bytes of the list that a text begins with, 0 if it is none of numbers; and the elements for each depth."""
+def _find(content: Array, lengths: Any = None, *, are_texts: bool = False) -> tuple[int, tuple[int, ...]]:
+    """The bytes of the list that a text begins with, 0 if it is none of these; and the elements for each depth."""
     counts = (ctypes.c_int64 * _DEEPEST)()
-    size = _library().OnnxSparseFindNumbers(
-        ctypes.c_void_p(content.ctypes.data), ctypes.c_int64(len(content)), counts, lengths
-    )
+    find = _library().OnnxSparseFindTexts if are_texts else _library().OnnxSparseFindNumbers
+    size = find(ctypes.c_void_p(content.ctypes.data), ctypes.c_int64(len(content)), counts, lengths)
     return size, tuple(count for count in counts if count >= 0)
 
 
-def cut(text: bytes | bytearray, keys: Iterable[str]) -> tuple[bytes | bytearray, list[NumberList]]:
-    """JSON without its long lists of numbers, and these; see `put_back`.
+def cut(text: bytes | bytearray, keys: Iterable[str]) -> tuple[bytes | bytearray, list[LongList]]:
+    """JSON without its long lists of numbers and texts, and these; see `put_back`.
 
     Args:
         text: JSON, or not.
-        keys: The keys of objects whose values are looked at. Only words count: no word is between two strings, so a
-            word in quotes is a key or a value, and never between the end of a string and the begin of the next one.
+        keys: The keys of objects whose values are looked at.
 
     Raises:
         RequestError: There are too many lists.
     """
-    words = [key.encode() for key in keys if key.isascii() and key.isidentifier() and len(key) < _KEY // 2]
-    if len(text) < _LONG or not words or _library() is None:
+    words = b"".join(b'"%b"' % key.encode() for key in keys if key.isascii() and key.isidentifier())
+    library = _library()
+    if len(text) < _LONG or not words or library is None:
         return text, []
-    lists: list[NumberList] = []
+    lists: list[LongList] = []
     kept: list[bytes | bytearray] = []
-    key = re.compile(rb'"(?:%b)"\s*:\s*\[' % b"|".join(words))
     content = np.frombuffer(text, np.uint8)
+    position, counts, are_texts = ctypes.c_int64(0), (ctypes.c_int64 * _DEEPEST)(), ctypes.c_int32(0)
     at = 0
-    # A list has no quotes: only what stands without them around each of these places can be a long one, so that records
-    # with any number of short lists take no time.
-    for place in range(_LONG, len(text), _LONG):
-        after = text.rfind(b'"', max(at, place - _LONG - _KEY), place)
-        before = text.rfind(b'"', max(at, after - _KEY), max(at, after))
-        found = key.match(text, before, place) if before >= 0 else None
-        if found is None:
-            continue
-        begin = found.end() - 1
-        size, counts = _find(content[begin:])
-        if size < _LONG or not counts[0]:
-            continue
-        if sum(counts[:-1]) > MOST_LISTS:
+    while size := library.OnnxSparseFindLongList(
+        ctypes.c_void_p(content.ctypes.data), ctypes.c_int64(len(content)), ctypes.byref(position), words,
+        ctypes.c_int64(len(words)), ctypes.c_int64(_LONG), counts, ctypes.byref(are_texts),
+    ):  # fmt: skip
+        begin = position.value
+        found = tuple(count for count in counts if count >= 0)
+        if sum(found[:-1]) > MOST_LISTS:
             raise too_many_lists()
         kept += [text[at:begin], b'{"%b": %d}' % (_MARK.encode(), len(lists))]
-        at = begin + size
-        lists.append(NumberList(text, begin, at, counts))
+        position.value = at = begin + size
+        lists.append((TextList if are_texts.value else NumberList)(text, begin, at, found))
     return b"".join([*kept, text[at:]]), lists
 
 
@@ -208,6 +241,6 @@ def too_many_lists() -> RequestError:
     return RequestError(f"the JSON has more than {MOST_LISTS} lists and objects; send less, or binary tensors", 413)
 
 
-def put_back(value: Any, lists: list[NumberList]) -> Any:
+def put_back(value: Any, lists: list[LongList]) -> Any:
     """The list that stood where a value of the rest is, or the value."""
     return lists[value[_MARK]] if lists and isinstance(value, dict) and _MARK in value else value
