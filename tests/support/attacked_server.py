@@ -187,15 +187,20 @@ def measured(server: Server, seconds: float) -> Measured:
     return found
 
 
-def seconds_to_rest(server: Server, rest: int, most: float) -> float:
-    """How long after an attack health is answered at once again and memory is near that at rest; infinity if never."""
-    begun = time.monotonic()
+def seconds_to_rest(server: Server, rest: int, most: float) -> tuple[float, int]:
+    """How long after an attack health is answered at once again and memory is near that at rest; infinity if never.
+
+    Returns:
+        The seconds, and the most memory until then: what an attack began goes on after it.
+    """
+    begun, peak = time.monotonic(), 0
     while time.monotonic() < begun + most:
         client, asked = server.client(), time.monotonic()
+        peak = max(peak, memory_of(server))
         with suppress(OSError):
             is_answered = client.get("/v2/health/live").status == 200 and time.monotonic() - asked < _AT_REST
             if is_answered and memory_of(server) < rest + _NEAR_REST:
-                return time.monotonic() - begun
+                return time.monotonic() - begun, peak
         client.close()
         time.sleep(_LOOK)
-    return float("inf")
+    return float("inf"), peak

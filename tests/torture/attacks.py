@@ -8,9 +8,11 @@ does nothing. Linux only: it reads /proc.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,33 +45,35 @@ def main() -> int:
     parsed = program.parser(__doc__, seconds=60.0, seed=0)
     parsed.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)}; all when omitted")
     parsed.add_argument("--run-timeout", type=float, default=30)
+    parsed.add_argument("--json", action="store_true", help="print an object for each attack")
     arguments = parsed.parse_args()
     kinds = arguments.kinds or [*KINDS]
     faults = 0
-    sys.stdout.write(_HEAD)
+    if not arguments.json:
+        sys.stdout.write(_HEAD)
     for kind in kinds:
         for left in reversed(range(TRIES)):
-            line, is_good = attacked_once(kind, arguments.seconds / len(kinds), arguments.run_timeout)
-            sys.stdout.write(line)
+            row = attacked_once(kind, arguments.seconds / len(kinds), arguments.run_timeout)
+            sys.stdout.write(f"{json.dumps(row)}\n" if arguments.json else _line(row))
             sys.stdout.flush()
-            if is_good:
+            if row["is_good"]:
                 break
             faults += not left
     return faults > 0
 
 
-def attacked_once(kind: str, seconds: float, run_timeout: float) -> tuple[str, bool]:
-    """A row of the table, and whether all was in time."""
+def attacked_once(kind: str, seconds: float, run_timeout: float) -> dict[str, Any]:
+    """A row of the table: seconds, and MiB above rest until the server is at rest again."""
     with tempfile.TemporaryDirectory() as name, attacked(Path(name), "--run-timeout", str(run_timeout)) as server:
         measured(server, 1)
         rest = memory_of(server)
         with attack(server, kind, seconds + 0.2, KINDS[kind]) as attacker:
             found = measured(server, seconds)
             statuses = attacker.stdout.read().strip() if attacker.stdout is not None else ""
-        back = seconds_to_rest(server, rest, 3 * BACK)
+        back, peak = seconds_to_rest(server, rest, 3 * BACK)
     p99, late = float(np.percentile(found.answers, 99)), max(found.late)
     longest, large, health = max(found.answers), max(found.large, default=0), max(found.health)
-    more = found.peak - rest
+    more = max(found.peak, peak) - rest
     is_good = (
         not found.wrong
         and p99 <= P99 + late
@@ -77,10 +81,27 @@ def attacked_once(kind: str, seconds: float, run_timeout: float) -> tuple[str, b
         and more <= MEMORY
         and back <= BACK + late
     )
-    numbers = f"{p99:5.2f}  {longest:7.2f}  {large:5.2f}  {health:6.2f}  {late:4.2f}  {more >> 20:4}  {back:6.1f}"
-    wrong = f"; {len(found.wrong)} wrong, such as {found.wrong[0]}" if found.wrong else ""
-    mark = "" if is_good else "  <- not as it must be"
-    return f"{kind:20}  {len(found.answers):7}  {numbers}  {statuses}{wrong}{mark}\n", is_good
+    return {
+        "kind": kind,
+        "answers": len(found.answers),
+        "p99": p99,
+        "longest": longest,
+        "large": large,
+        "health": health,
+        "late": late,
+        "mib": more >> 20,
+        "back": back,
+        "attacker": statuses,
+        "wrong": [str(each) for each in found.wrong[:3]],
+        "is_good": bool(is_good),
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    times = "{p99:5.2f}  {longest:7.2f}  {large:5.2f}  {health:6.2f}  {late:4.2f}  {mib:4}  {back:6.1f}".format(**row)
+    wrong = f"; wrong, such as {row['wrong'][0]}" if row["wrong"] else ""
+    mark = "" if row["is_good"] else "  <- not as it must be"
+    return f"{row['kind']:20}  {row['answers']:7}  {times}  {row['attacker']}{wrong}{mark}\n"
 
 
 if __name__ == "__main__":
