@@ -124,3 +124,16 @@ def test_the_recipe_for_conda_needs_what_the_package_needs() -> None:
     assert f'python_min: "{project["project"]["requires-python"].removeprefix(">=")}"' in recipe
     listed = {line.removeprefix("    - ") for line in recipe.splitlines()}
     assert {re.sub(r"(?<=\w)(?=[<>=!])", " ", need, count=1) for need in needed} <= listed
+
+
+def test_the_page_says_in_ten_lines_what_only_a_person_can_do() -> None:
+    """It names each file that has the version, and the workflow and environment that publish."""
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = page[page.index("## Releasing") : page.index("## Style")]
+    assert 0 < len(re.findall(r"^\d+\. ", section, re.MULTILINE)) <= 10
+    for path in ("onnx_sparse/version.py", "conda/recipe.yaml"):
+        assert onnx_sparse.__version__ in (ROOT / path).read_text("utf-8")
+        assert f"`{path}`" in section
+    workflow = (ROOT / ".github/workflows/wheels.yml").read_text("utf-8")
+    assert "environment: pypi" in workflow
+    assert "`wheels.yml` with the environment `pypi`" in section
