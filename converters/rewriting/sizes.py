@@ -92,8 +92,10 @@ def _declared_size(graph: Graph, node: NodeProto, output: int) -> Size | None:
 def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:
     if node.op_type in _TRANSPARENT:
         return sizes(graph, node.input[0])
-    if node.op_type == "Shape" and not node.attribute:
-        return shape_sizes(graph, node.input[0])
+    if node.op_type == "Shape":
+        taken = shape_sizes(graph, node.input[0])
+        # ONNX bounds `start` and `end` as Python does.
+        return None if taken is None else taken[slice(attribute(node, "start", 0), attribute(node, "end", None))]
     if node.op_type == "Size" and graph.producer(node.input[0], "Shape") is not None:
         taken = sizes(graph, node.input[0])
         return None if taken is None else [size_of(len(taken))]

@@ -69,6 +69,8 @@ def without_wrong_translations(more: Sequence[str] = ()) -> Iterator[None]:
     ours = {
         aten.std_mean.correction: _standard_deviation_and_mean,
         aten._softmax_backward_data.default: _softmax_gradient,
+        aten.upsample_linear1d.default: _linear_row,
+        aten.upsample_linear1d.vec: _linear_row_of_vectors,
     }
     decompositions = require("torch._decomp").decomposition_table
     with patch.object(registry, "from_torchlib", staticmethod(from_torchlib)), patch.dict(decompositions, ours):
@@ -90,6 +92,37 @@ def _softmax_gradient(grad_output: Any, output: Any, dim: int, input_dtype: Any)
     is_half = grad_output.dtype in (torch.float16, torch.bfloat16)
     grad, made = (x.float() if is_half else x for x in (grad_output, output))
     return ((grad - (grad * made).sum(dim, keepdim=True)) * made).to(input_dtype)
+
+
+def _linear_row_of_vectors(x: Any, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
+    """The same, of a size or of a factor."""
+    if output_size is None:
+        (factor,) = scale_factors
+        return _linear_row(x, [require("torch").sym_int(x.shape[-1] * factor)], align_corners, factor)
+    return _linear_row(x, output_size, align_corners)
+
+
+def _linear_row(x: Any, output_size: Any, align_corners: bool, scales: float | None = None) -> Any:
+    """Weighted sums of neighbors: torch's decomposition adds differences, which are NaN next to an infinity."""
+    torch = require("torch")
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    (count,), size = output_size, x.shape[-1]
+    if align_corners:
+        step = (size - 1) / (count - 1) if count > 1 else 0.0
+    else:
+        step = 1 / scales if scales is not None and scales > 0 else size / count
+    numbers = torch.arange(count, device=x.device).to(wide.dtype)
+    at = (step * numbers if align_corners else step * (numbers + 0.5) - 0.5).clamp(min=0)
+    if isinstance(size, int) and size == count:  # as torch's kernel: each element by itself
+        at = numbers
+        before = after = numbers.long()
+    else:
+        before = at.long()
+        after = (before + 1).clamp(max=size - 1)
+    weight = (at - before).clamp(0, 1)
+    aten = torch.ops.aten
+    first, second = (aten._unsafe_index(wide, [None, None, places]) for places in (before, after))
+    return (first * (1 - weight) + second * weight).to(x.dtype)
 
 
 def overload_of(name: str) -> Any:
