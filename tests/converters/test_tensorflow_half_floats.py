@@ -62,3 +62,24 @@ def test_what_only_half_floats_cannot_hold_stays_finite() -> None:
     np.testing.assert_array_equal(ours, 200)
     theirs, ours = _answers(steps, tf.bfloat16, x)
     np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
+def test_every_bit_pattern(dtype: tf.DType) -> None:
+    """The bits of all half floats, and back; of NaN, those of the quiet one."""
+    bits = np.arange(2**16).astype(np.uint16)
+    numbers = tf.cast(tf.bitcast(bits, dtype), tf.float32).numpy()
+    quiet = tf.bitcast(tf.cast(np.abs(np.float32("nan")), dtype), tf.uint16).numpy()
+
+    def taken_apart(x: Any) -> Any:
+        return tf.bitcast(tf.cast(x, dtype), tf.uint16)
+
+    def put_together(x: Any) -> Any:
+        return tf.cast(tf.bitcast(x, dtype), tf.float32)
+
+    (got,) = answers(imported(traced(taken_apart, [numbers], sizes_known=False)), [numbers])
+    np.testing.assert_array_equal(got, np.where(np.isnan(numbers), quiet, bits))
+    (got,) = answers(imported(traced(put_together, [bits], sizes_known=False)), [bits])
+    np.testing.assert_array_equal(got, numbers)
+    is_number = ~np.isnan(numbers)
+    np.testing.assert_array_equal(np.signbit(got[is_number]), np.signbit(numbers[is_number]))

@@ -65,6 +65,11 @@ ELEMENTWISE = (
             (tf.int32, each(tf.float32, tf.uint32, tf.uint8, tf.int16), [[1, -1], [2**31 - 1, -(2**31)], [2**30, 258]]),
             (tf.int64, each(tf.uint64, tf.int32, tf.uint8, tf.uint16), [[1, -1], [2**63 - 1, -(2**63)], [2**40, 258]]),
             (tf.uint8, each(tf.int32, tf.float32, tf.uint32, tf.int8), [[1, 2, 3, 255], [0, 0, 128, 127]]),
+            (tf.float16, each(tf.int16, tf.uint16, tf.bfloat16, tf.uint8), [[1.5, -0.0, np.inf], [6e-8, -7e4, 3e-5]]),
+            (tf.bfloat16, each(tf.int16, tf.uint16, tf.float16, tf.uint8), [[1.5, -0.0, np.inf], [1e-40, -3e38, 0]]),
+            (tf.int16, each(tf.float16, tf.bfloat16), [[1, -1, 0x7BFF], [-(2**15), 0x0400, 0x7C00]]),
+            (tf.float16, each(tf.float32, tf.int32, tf.uint32), [[1.5, -0.0], [6e-8, 2]]),
+            (tf.bfloat16, each(tf.int64, tf.uint64), [[1.5, -0.0, -7, 3e-5], [1e-40, 2, 3, 1]]),
             (tf.int16, each(tf.int64, tf.uint64, tf.uint8), [[1, -2, 3, -(2**15)], [0, 0, 128, 2**15 - 1]]),
         )
     ),

@@ -84,9 +84,18 @@ SHAPES = (
     row("Where", input=numbers("mn", -1, 2)),
     row("ReverseV2", tensor=numbers("lmn"), axis=each(constant([0]), constant([-1, 1]), constant([]))),
     row("Reverse", tensor=numbers("mn"), dims=each(constant([True, False]), constant([True, True]))),
+    row("Reverse", tensor=numbers("mn"), dims=each(given([False, True]), given([True, True]))),
     row("ReverseSequence", input=numbers("mnk"), seq_lengths=numbers("m", 0, "n"), seq_dim=1, batch_dim=0),
     row("ReverseSequence", input=numbers("nmk"), seq_lengths=numbers("m", 0, "n"), seq_dim=0, batch_dim=1),
     row("Pad", input=numbers("mn"), paddings=each(constant([[1, 0], [2, 3]]), given([[0, 0], [0, 1]]))),
+    row("Pad", input=numbers("mn"), paddings=given([[1, 0], [2, 3]]), T=each(tf.string)),
+    row(
+        "PadV2",
+        input=numbers("m"),
+        paddings=constant([[1, 2]]),
+        constant_values=each(given("a"), constant("é")),
+        T=each(tf.string),
+    ),
     row(
         "PadV2",
         input=numbers("mn"),
@@ -122,7 +131,15 @@ SHAPES = (
     row("LinSpace", start=given(0), stop=given(1), num=each(constant(5), constant(1), given(3))),
     row("Unique", x=numbers("n", 0, 3), sizes={"n": 6}),
     row("UniqueV2", x=numbers("n", 0, 3), axis=constant([0]), sizes={"n": 6}),
-    row("UniqueV2", x=numbers("nm", 0, 2), axis=each(constant([0]), constant([-1])), sizes={"n": 6, "m": 2}),
+    row(
+        "UniqueV2", x=numbers("nm", 0, 2), axis=each(constant([0]), constant([-1]), given([1])), sizes={"n": 6, "m": 2}
+    ),
+    row("UniqueV2", x=numbers("n", 0, 3), axis=given([0]), sizes={"n": 6}),
+    row(
+        "UniqueWithCountsV2", x=numbers("mnk", 0, 2), axis=each(given([1]), given([-3])), sizes={"n": 6, "m": 2, "k": 2}
+    ),
+    row("NthElement", input=numbers("n", -90, 90), n=each(constant(1), given(0)), sizes={"n": 4}, zeros=""),
+    row("NthElement", input=numbers("mkn", -90, 90), n=each(constant(1), given(2)), sizes={"n": 4}, zeros="mk"),
     *(
         row("ListDiff", x=x, y=y, sizes={"n": 6})
         for x, y in (
@@ -164,6 +181,10 @@ SHAPES = (
     row("BatchMatMulV2", x=numbers("bkm"), y=numbers("bnk"), adj_x=True, adj_y=True),
     row("BatchMatMulV3", x=numbers("bmk"), y=numbers("kn"), adj_x=False, adj_y=False),
     row("Einsum", inputs=[numbers("mk"), numbers("kn")], equation="mk,kn->nm"),
+    row("Einsum", inputs=[numbers("m")], equation=each("i->ii", "i->iii")),
+    row("Einsum", inputs=[numbers("mn")], equation=each("ij->iji", "ij->jiij", "...i->i...i")),
+    row("Einsum", inputs=[numbers("mm")], equation=each("ii->ii", "ij->jij")),
+    row("Einsum", inputs=[numbers("mk"), numbers("kn")], equation=each("ik,kj->iij", "ik,kj->kiki")),
     row("MatrixInverse", input=constant([[[2, 1], [1, 3]]])),
     *(row("Cholesky", input=constant([[[4, x, y], [1, 5, z], [2, -1, 6]]])) for x, y, z in ((1, 2, -1), (9, 9, 9))),
     row("Cholesky", input=given([[4.0]])),

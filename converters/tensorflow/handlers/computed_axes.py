@@ -21,13 +21,16 @@ Results = Tensor | tuple[Tensor, ...]
 Convert = Callable[[Node, TensorFlowEmitter], Results]
 
 
-def any_axis(axis: str, *along: str, may_be_several: bool = False) -> Callable[[Convert], Convert]:
+def any_axis(
+    axis: str, *along: str, may_be_several: bool = False, results: int | None = None
+) -> Callable[[Convert], Convert]:
     """Let a handler that needs its axis as a constant convert nodes where it is computed, too.
 
     Args:
         axis: The input that is the axis, or a vector with one axis.
         along: The inputs that have it, of one rank. The handler sees them with three dimensions, and 1 as the axis.
         may_be_several: Whether the operator takes several axes, of which the number must be known.
+        results: How many of the results have the axis, the first ones; all when omitted.
     """
 
     def decorated(function: Convert) -> Convert:
@@ -36,7 +39,7 @@ def any_axis(axis: str, *along: str, may_be_several: bool = False) -> Callable[[
             given = node[axis] if axis in node.inputs else None
             if may_be_several and given is not None and given.value is None and given.shape == (None,):
                 raise UnknownShape(f"the number of axes in {axis} must be known")
-            is_one = given is not None and given.value is None and given.shape in ((), (1,))
+            is_one = given is not None and given.value is None and given.shape in ((), (1,), (None,))
             if given is None or not is_one or node.attributes.get("batch_dims", 0):
                 return function(node, emit)
             inputs = {name: node[name] for name in node.inputs}
@@ -59,7 +62,7 @@ def any_axis(axis: str, *along: str, may_be_several: bool = False) -> Callable[[
                 before, behind = (_product(each, emit) for each in ends[name])
                 target = emit.op("Concat", before, emit.op("Gather", sizes[name], place), behind, axis=0)
                 inputs[name] = emit.op("Reshape", inputs[name], target, allowzero=1, shape=(None, None, None))
-            inputs[axis] = emit.constant(np.full(given.shape, 1), given.dtype)
+            inputs[axis] = emit.constant([1] if given.shape else 1, given.dtype)
             made = function(replace(node, inputs=Attributes(inputs, "input")), emit)
 
             def unfolded(tensor: Tensor) -> Tensor:
@@ -70,7 +73,9 @@ def any_axis(axis: str, *along: str, may_be_several: bool = False) -> Callable[[
                     "Reshape", tensor, emit.op("Concat", before, inner, behind, axis=0), allowzero=1, shape=shape
                 )
 
-            return unfolded(made) if isinstance(made, Tensor) else tuple(map(unfolded, made))
+            if isinstance(made, Tensor):
+                return unfolded(made)
+            return (*map(unfolded, made[:results]), *(() if results is None else made[results:]))
 
         return convert
 

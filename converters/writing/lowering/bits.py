@@ -14,9 +14,16 @@ from onnx_sparse.schemas.declaration import SIGNED_INTEGERS, UNSIGNED_INTEGERS, 
 
 _INTEGERS = frozenset({*SIGNED_INTEGERS, *UNSIGNED_INTEGERS})
 
+#: The floats whose bits are taken apart, all of which float32 holds: their bits of the exponent and of the fraction.
+_FORMATS: dict[DType, tuple[int, int]] = {
+    TensorProto.FLOAT: (8, 23),
+    TensorProto.BFLOAT16: (8, 7),
+    TensorProto.FLOAT16: (5, 10),
+}
+
 
 def reinterpreted(emit: Emitter, x: Tensor, dtype: DType) -> Tensor:
-    """The bits of integers and float32 as another of these types; of a NaN, those of the quiet one.
+    """The bits of integers, float32 and half floats as another of these types; of a NaN, those of the quiet one.
 
     A wider type takes the last dimension, a narrower one adds one; the lowest bits come first.
 
@@ -35,15 +42,15 @@ def reinterpreted(emit: Emitter, x: Tensor, dtype: DType) -> Tensor:
             value = value[..., np.newaxis]
         seen = value.view(wanted)
         return emit.constant(np.squeeze(seen, -1) if wanted.itemsize > given.itemsize else seen, dtype)
-    types = {*_INTEGERS, TensorProto.FLOAT}
+    types = {*_INTEGERS, *_FORMATS}
     if not {x.dtype, dtype} <= types:
         raise Unsupported(f"the bits of {x} as another type: ONNX Runtime has no operator for it")
-    bits = float_bits(emit, x) if x.dtype == TensorProto.FLOAT else x
+    bits = float_bits(emit, x) if x.dtype in _FORMATS else x
     if given.itemsize > wanted.itemsize:
         bits = _parts(emit, bits, given.itemsize // wanted.itemsize, 8 * wanted.itemsize)
     elif given.itemsize < wanted.itemsize:
         bits = _whole(emit, bits, count, 8 * given.itemsize)
-    return float_of_bits(emit, bits) if dtype == TensorProto.FLOAT else emit.cast(bits, dtype)
+    return float_of_bits(emit, bits, dtype) if dtype in _FORMATS else emit.cast(bits, dtype)
 
 
 def _parts(emit: Emitter, bits: Tensor, count: int, width: int) -> Tensor:
@@ -58,27 +65,40 @@ def _whole(emit: Emitter, parts: Tensor, count: int, width: int) -> Tensor:
     return emit.op("MatMul", unsigned, emit.constant([2 ** (width * k) for k in range(count)]))
 
 
-def float_of_bits(emit: Emitter, bits: Tensor) -> Tensor:
-    """The float32 that has the lower 32 bits of an integer."""
-    bits = emit.op("Mod", emit.cast(bits, TensorProto.INT64), emit.constant(2**32), shape=bits.shape)
-    exponent = emit.op("Mod", emit.op("Div", bits, emit.constant(2**23)), emit.constant(256))
-    fraction = emit.cast(emit.op("Mod", bits, emit.constant(2**23)), TensorProto.FLOAT)
-    exponents = np.maximum(np.arange(255), 1) - 127
-    powers = np.append(np.ldexp(np.float32(1), exponents), np.float32(np.inf)).astype(np.float32)
+def _powers(exponent: int) -> np.ndarray:
+    """What the normal numbers of a format are multiples of, smallest first."""
+    bias = 2 ** (exponent - 1) - 1
+    return np.ldexp(np.float32(1), np.arange(1 - bias, bias + 1)).astype(np.float32)
+
+
+def float_of_bits(emit: Emitter, bits: Tensor, dtype: DType = TensorProto.FLOAT) -> Tensor:
+    """The float32 or half float that has the lower bits of an integer."""
+    width, digits = _FORMATS[dtype]
+    sign, one = 2 ** (width + digits), emit.constant(2**digits)
+    bits = emit.op("Mod", emit.cast(bits, TensorProto.INT64), emit.constant(2 * sign), shape=bits.shape)
+    exponent = emit.op("Mod", emit.op("Div", bits, one), emit.constant(2**width))
+    fraction = emit.cast(emit.op("Mod", bits, one), TensorProto.FLOAT)
+    normal = _powers(width)
+    powers = np.concatenate([normal[:1], normal, [np.float32(np.inf)]])
     power = emit.op("Gather", emit.constant(powers), exponent, shape=bits.shape, axis=0)
     # Numbers below the smallest normal one have no leading 1.
     leading = emit.cast(emit.op("Greater", exponent, emit.constant(0)), TensorProto.FLOAT)
-    significand = emit.op("Add", leading, emit.op("Mul", fraction, emit.constant(2.0**-23, TensorProto.FLOAT)))
+    significand = emit.op("Add", leading, emit.op("Mul", fraction, emit.constant(2.0**-digits, TensorProto.FLOAT)))
     magnitude = emit.op("Mul", significand, power)
-    is_nan = emit.op("Greater", emit.op("Mod", bits, emit.constant(2**31)), emit.constant(0x7F800000))
+    infinity = sign - 2**digits
+    is_nan = emit.op("Greater", emit.op("Mod", bits, emit.constant(sign)), emit.constant(infinity))
     magnitude = emit.op("Where", is_nan, emit.constant(np.nan, TensorProto.FLOAT), magnitude)
-    is_negative = emit.op("GreaterOrEqual", bits, emit.constant(2**31))
-    return emit.op("Where", is_negative, emit.op("Neg", magnitude), magnitude)
+    is_negative = emit.op("GreaterOrEqual", bits, emit.constant(sign))
+    # A factor, because ONNX Runtime's Where makes 0 of -0.
+    factor = emit.op("Where", is_negative, *(emit.constant(each, TensorProto.FLOAT) for each in (-1.0, 1.0)))
+    return emit.cast(emit.op("Mul", magnitude, factor), dtype)
 
 
 def float_bits(emit: Emitter, x: Tensor) -> Tensor:
-    """The bits of a float32 as int64, from 0 to 2^32 - 1, of NaN those of the quiet one."""
-    powers = np.ldexp(np.float32(1), np.arange(-126, 128)).astype(np.float32)
+    """The bits of a float32 or half float as int64, not negative, of NaN those of the quiet one."""
+    width, digits = _FORMATS[x.dtype]
+    x = emit.cast(x, TensorProto.FLOAT)
+    powers = _powers(width)
     size, zero = emit.op("Abs", x), emit.constant(0)
     limits = emit.constant(np.append(powers, np.float32(np.inf)))
     exponent = count_below(emit, limits, size, or_equal=True, nan_first=True)
@@ -86,11 +106,12 @@ def float_bits(emit: Emitter, x: Tensor) -> Tensor:
     units = np.concatenate([powers[:1], powers, [1]]).astype(np.float32)
     significand = emit.op("Div", size, emit.op("Gather", emit.constant(units), exponent, axis=0))
     leading = emit.cast(emit.op("Greater", exponent, zero), TensorProto.FLOAT)
-    part = emit.op("Mul", emit.op("Sub", significand, leading), emit.constant(2.0**23, TensorProto.FLOAT))
+    part = emit.op("Mul", emit.op("Sub", significand, leading), emit.constant(2.0**digits, TensorProto.FLOAT))
     is_finite = emit.op("Less", size, emit.constant(np.inf, TensorProto.FLOAT))
     fraction = emit.cast(emit.op("Where", is_finite, part, emit.constant(0.0, TensorProto.FLOAT)), TensorProto.INT64)
-    magnitude = emit.op("Add", emit.op("Mul", exponent, emit.constant(2**23)), fraction)
+    magnitude = emit.op("Add", emit.op("Mul", exponent, emit.constant(2**digits)), fraction)
     signed = emit.op("Where", emit.op("Equal", size, emit.like(0, x)), emit.op("Reciprocal", x), x)  # zeros have signs
     is_negative = emit.op("Less", signed, emit.like(0, x))
-    bits = emit.op("Add", magnitude, emit.op("Where", is_negative, emit.constant(2**31), zero))
-    return emit.op("Where", emit.op("IsNaN", x), emit.constant(0x7FC00000), bits)
+    sign = 2 ** (width + digits)
+    bits = emit.op("Add", magnitude, emit.op("Where", is_negative, emit.constant(sign), zero))
+    return emit.op("Where", emit.op("IsNaN", x), emit.constant(sign - 2 ** (digits - 1)), bits)

@@ -45,7 +45,7 @@ def einsum(equation: str, operands: Sequence[Tensor], emit: Emitter) -> Tensor:
     spread = max((len(set(term.names) & set(_ELLIPSIS)) for term in terms), default=0)
     terms = _without_ones(terms, emit)
     result = result.replace("...", _ELLIPSIS[len(_ELLIPSIS) - spread :])
-    if set(result) - {name for term in terms for name in term.names} or len(set(result)) < len(result):
+    if set(result) - {name for term in terms for name in term.names}:
         raise Unsupported(f"equation {equation[:40]!r} has no such result")
     letters = [(n, size) for term in terms for n, size in term.sizes.items() if n not in _ELLIPSIS]
     known = {n: size for n, size in letters if isinstance(size, int)}
@@ -54,7 +54,8 @@ def einsum(equation: str, operands: Sequence[Tensor], emit: Emitter) -> Tensor:
         factor, *rest = rest
         needed = {*result, *(name for term in rest for name in term.names)}
         product = _multiplied(_without(product, {*needed, *factor.names}, emit), factor, needed, emit)
-    return _ordered(_without(product, set(result), emit), result, emit).tensor
+    distinct = "".join(dict.fromkeys(result))
+    return _on_diagonals(_ordered(_without(product, set(result), emit), distinct, emit).tensor, result, emit)
 
 
 def _without_ones(terms: list[_Term], emit: Emitter) -> list[_Term]:
@@ -106,6 +107,24 @@ def _diagonal(term: _Term, emit: Emitter) -> _Term:
     step = emit.op("Add", size, emit.constant(1))
     places = emit.op("Range", emit.constant(0), emit.op("Mul", size, size), step)
     return _diagonal(replace(term, tensor=emit.op("Gather", flat, places, axis=len(others)), names=names + twice), emit)
+
+
+def _on_diagonals(tensor: Tensor, result: str, emit: Emitter) -> Tensor:
+    """The elements where the indices of dimensions of the same name are equal, and zeros elsewhere."""
+    for axis, name in enumerate(result):
+        first = result.index(name)
+        if first == axis:
+            continue
+        size = emit.scalar(emit.size(tensor, first))
+        places = emit.op("Range", emit.constant(0), size, emit.constant(1))
+        rank = len({*result}) + sum(result.index(other) < k for k, other in enumerate(result[: axis + 1]))
+        one, other = (
+            emit.op("Reshape", places, emit.constant([-1 if k == place else 1 for k in range(rank)]))
+            for place in (first, axis)
+        )
+        tensor = emit.op("Unsqueeze", tensor, emit.constant([axis]))
+        tensor = emit.op("Where", emit.op("Equal", one, other), tensor, emit.like(0, tensor))
+    return tensor
 
 
 def _multiplied(left: _Term, right: _Term, needed: set[str], emit: Emitter) -> _Term:

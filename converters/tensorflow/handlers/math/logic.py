@@ -77,7 +77,12 @@ def cast(node: Node, emit: Emitter) -> Tensor:
     return emit.cast(x, dtype)
 
 
-@handles("Bitcast", to="Cast", dtypes=("all integers", "float"), notes="other types only of constants")
+@handles(
+    "Bitcast",
+    to="Cast",
+    dtypes=("all integers", "float16", "bfloat16", "float"),
+    notes="other types only of constants",
+)
 def bitcast(node: Node, emit: Emitter) -> Tensor:
     """The same bits as another type; of NaN, those of the quiet one."""
     return reinterpreted(emit, node["input"], node.dtypes[0])

@@ -65,8 +65,17 @@ def reverse(node: Node, emit: Emitter) -> Tensor:
 @handles("Reverse", to="Slice", dtypes=_EVERY)
 def reverse_flagged(node: Node, emit: Emitter) -> Tensor:
     """The elements from last to first along the axes that a vector of Booleans marks."""
-    axes = [axis for axis, is_turned in enumerate(np.ravel(node["dims"].constant("dims"))) if is_turned]
-    return reordering.reversed_along(emit, node["tensor"], axes)
+    x, flags = node["tensor"], node["dims"]
+    if flags.value is not None:
+        return reordering.reversed_along(emit, x, np.flatnonzero(flags.value).tolist())
+    one = emit.constant(1)
+    for axis in range(x.rank):
+        size = emit.scalar(emit.size(x, axis))
+        places = emit.op("Range", emit.constant(0), size, one)
+        turned = emit.op("Sub", emit.op("Sub", size, one), places)
+        is_turned = emit.op("Gather", flags, emit.constant(axis), axis=0)
+        x = emit.op("Gather", x, emit.op("Where", is_turned, turned, places), axis=axis)
+    return x
 
 
 @handles("ReverseSequence", to="ReverseSequence", dtypes=_EVERY)
@@ -76,18 +85,29 @@ def reverse_sequence(node: Node, emit: Emitter) -> Tensor:
     return reordering.reverse_sequence(emit, node["input"], node["seq_lengths"], batch=batch, time=time)
 
 
-@handles("Pad", "PadV2", to="Pad", dtypes=("all numbers", "bool"))
+@handles("Pad", "PadV2", to="Pad", dtypes=_EVERY)
 def pad(node: Node, emit: Emitter) -> Tensor:
     """The tensor with a border of a constant."""
     x = node["input"]
-    if x.dtype == TensorProto.STRING:
-        raise Unsupported("it pads strings")
-    value = node["constant_values"] if node.op_type == "PadV2" else emit.like(0, x)
+    value = node["constant_values"] if node.op_type == "PadV2" else _nothing(x, emit)
     before_and_after = emit.op("Transpose", emit.int64(node["paddings"]), perm=[1, 0])
     pads = emit.op("Reshape", before_and_after, emit.constant([-1]))
     if x.rank == 0:
         return x
-    return emit.op("Pad", x, pads, value)
+    if x.dtype != TensorProto.STRING:
+        return emit.op("Pad", x, pads, value)
+    # ONNX Runtime pads no strings: their places are padded, by that of the value after them all.
+    flat = emit.op("Reshape", x, emit.constant([-1]))
+    count = emit.scalar(emit.size(flat, 0))
+    places = emit.op("Range", emit.constant(0), count, emit.constant(1))
+    places = emit.op("Pad", emit.op("Reshape", places, emit.shape_of(x), allowzero=1), pads, count)
+    value = emit.op("Reshape", value, emit.constant([1]))
+    return emit.op("Gather", emit.op("Concat", flat, value, axis=0), places, axis=0)
+
+
+def _nothing(x: Tensor, emit: Emitter) -> Tensor:
+    """What borders are made of: a zero, or a text without characters."""
+    return emit.constant("", TensorProto.STRING) if x.dtype == TensorProto.STRING else emit.like(0, x)
 
 
 @handles("MirrorPad", to="Pad", dtypes=_EVERY)

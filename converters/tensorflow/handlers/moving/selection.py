@@ -1,4 +1,4 @@
-"""tf.raw_ops.Select and SelectV2, TopKV2, InTopK and InTopKV2."""
+"""tf.raw_ops.Select and SelectV2, TopKV2, NthElement, InTopK and InTopKV2."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def top_k(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
     given, ordered = [x, emit.op("Reshape", k, emit.constant([1]))], int(node.attributes.get("sorted", True))
     values, places = emit.ops("TopK", given, [x.dtype, TensorProto.INT64], sorted=ordered)
     return values, emit.cast(places, node.dtypes[1])
+
+
+@handles("NthElement", to="TopK", dtypes=("all numbers",),
+         differs="NaN is the largest number; its place in TensorFlow depends on the order")  # fmt: skip
+def nth_element(node: Node, emit: Emitter) -> Tensor:
+    """The element of each row that is at a place once the row is sorted."""
+    x, place = node["input"], emit.cast(node["n"], TensorProto.INT64)
+    count = emit.op("Reshape", emit.op("Add", place, emit.constant(1)), emit.constant([1]))
+    given, largest = [x, count], int(node.attributes["reverse"])
+    values, _ = emit.ops("TopK", given, [x.dtype, TensorProto.INT64], largest=largest)
+    return emit.op("Gather", values, place, axis=x.rank - 1)
 
 
 @handles("InTopK", "InTopKV2", to="Greater", dtypes=("float",))

@@ -9,7 +9,9 @@ from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.tensorflow.handlers.computed_axes import Results, any_axis
 from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
+from onnx_sparse.converters.tensorflow.importing.emitter import TensorFlowEmitter
 from onnx_sparse.converters.writing.coordinates import one_for_each, positions, sparse_rank, valid_indices
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import uniqueness
@@ -19,13 +21,23 @@ _END = np.iinfo(np.int64).max
 
 
 @handles("Unique", "UniqueWithCounts", "UniqueV2", "UniqueWithCountsV2", to="Unique", dtypes=("every type",))
-def unique(node: Node, emit: Emitter) -> tuple[Tensor, ...]:
+def unique(node: Node, emit: TensorFlowEmitter) -> Results:
     """The different elements, or slices along an axis, in the order of their first occurrence."""
-    x = node["x"]
+    if node["x"].rank == 1 or "axis" not in node.inputs:
+        node.disregard("axis")  # a vector has only one, whether it is named or not
+        return _unique(node, 0, emit)
+    return _unique_slices(node, emit)
+
+
+@any_axis("axis", "x", results=1)
+def _unique_slices(node: Node, emit: TensorFlowEmitter) -> Results:
+    axis = node["axis"].integers("axis")
+    return _unique(node, node["x"].axis(axis[0]) if axis else 0, emit)
+
+
+def _unique(node: Node, axis: int, emit: Emitter) -> Results:
     dtype = int(node.attributes.get("out_idx", TensorProto.INT32))
-    along = node["axis"].integers("axis") if "axis" in node.inputs else []
-    axis = x.axis(along[0]) if along else 0
-    y, places, counts = uniqueness.unique(emit, x, axis)
+    y, places, counts = uniqueness.unique(emit, node["x"], axis)
     results = (y, emit.cast(places, dtype), emit.cast(counts, dtype))
     return results if "Counts" in node.op_type else results[:2]
 
