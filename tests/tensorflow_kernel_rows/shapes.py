@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from support.tensorflow_kernels import constant, each, given, numbers, row
+from support.tensorflow_kernels import constant, each, given, numbers, row, weights
 
 _BANDS = each(
     constant(0), constant(1), constant(-1), constant([-1, 1]), constant([0, 2]), given(0), given(1), given([-1, 1])
@@ -185,6 +185,11 @@ SHAPES = (
     row("Einsum", inputs=[numbers("mn")], equation=each("ij->iji", "ij->jiij", "...i->i...i")),
     row("Einsum", inputs=[numbers("mm")], equation=each("ii->ii", "ij->jij")),
     row("Einsum", inputs=[numbers("mk"), numbers("kn")], equation=each("ik,kj->iij", "ik,kj->kiki")),
+    # What NaN and infinities give is on the page of differences.
+    row("MatrixSolve", matrix=constant([[2, 1, 9], [1, 3, 1], [-2, 1, 4]]), rhs=numbers("3k", -3, 5)),
+    row("MatrixSolve", matrix=constant([[[0, 1], [1, 3]], [[-2, 1], [4, 1]]]), rhs=numbers("22k", -3, 5)),
+    row("MatrixSolve", matrix=weights("n33", -3, 5), rhs=numbers("n3k", -3, 5)),
+    row("MatrixSolve", matrix=numbers("m33", -3, 5), rhs=numbers("m3k", -3, 5), known="m"),
     row("MatrixInverse", input=constant([[[2, 1], [1, 3]]])),
     *(row("Cholesky", input=constant([[[4, x, y], [1, 5, z], [2, -1, 6]]])) for x, y, z in ((1, 2, -1), (9, 9, 9))),
     row("Cholesky", input=given([[4.0]])),

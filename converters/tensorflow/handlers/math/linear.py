@@ -12,7 +12,7 @@ from onnx_sparse.converters.tensorflow.handlers.registry import Node, handles
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering import triangular
 from onnx_sparse.converters.writing.lowering.einsum import einsum
-from onnx_sparse.converters.writing.lowering.inverse import LIMITS, inverse
+from onnx_sparse.converters.writing.lowering.inverse import LIMITS, inverse, solution
 
 _NUMBERS = ("all numbers",)
 
@@ -70,10 +70,26 @@ def einsum_of_equation(node: Node, emit: Emitter) -> Tensor:
 def matrix_inverse(node: Node, emit: Emitter) -> Tensor:
     """The inverse."""
     made = inverse(node["input"], emit)
-    if node.attributes.get("adjoint"):
-        last = node["input"].rank - 1
-        made = emit.op("Transpose", made, perm=[*range(last - 1), last, last - 1])
-    return made
+    return _transposed(made, emit) if node.attributes.get("adjoint") else made
+
+
+def _transposed(matrices: Tensor, emit: Emitter) -> Tensor:
+    last = matrices.rank - 1
+    return emit.op("Transpose", matrices, perm=[*range(last - 1), last, last - 1])
+
+
+@handles(
+    "MatrixSolve",
+    to="GatherElements",
+    dtypes=("float", "double"),
+    notes=LIMITS,
+    differs="equations of a singular matrix have no finite solution; TensorFlow raises. "
+    "NaN and infinities spread to other elements",
+)
+def matrix_solve(node: Node, emit: Emitter) -> Tensor:
+    """The solution of linear equations."""
+    matrices = node["matrix"]
+    return solution(_transposed(matrices, emit) if node.attributes["adjoint"] else matrices, node["rhs"], emit)
 
 
 @handles(
