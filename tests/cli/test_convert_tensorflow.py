@@ -99,7 +99,7 @@ class TestFromTensorflow:
             line.split()[0]: line.split(maxsplit=1)[1] for line in result.out.splitlines() if line.startswith("  ")
         }
         assert lines["nodes"].startswith("4 (from 29 in TensorFlow, ")
-        assert lines["of"] == "ours   EmbeddingSegmentsMean"
+        assert lines["custom"] == "EmbeddingSegmentsMean"
         assert "direct-lookup, " in lines["rules"]
         assert "zero-row" in lines["rules"]
         assert lines["size"].endswith("KiB")
