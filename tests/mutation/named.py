@@ -79,7 +79,7 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
     ("any number of bodies", "onnx_sparse/serving/http_app.py",
      "if size > _LARGE and self._held_after(", "if False and self._held_after(", "tests/serving/test_attacks.py"),
     ("any number of lists of numbers", "onnx_sparse/serving/long_lists.py",
-     "if sum(counts[:-1]) > MOST_LISTS:", "if False:", "tests/serving/test_long_lists.py"),
+     "if sum(found[:-1]) > MOST_LISTS:", "if False:", "tests/serving/test_long_lists.py"),
     ("any number of lists and objects", "onnx_sparse/serving/inference_requests.py",
      'if text.count(b"[") + text.count(b"{") > MOST_LISTS:', "if False:", "tests/serving/test_long_lists.py"),
     ("a thousand times the noise of shards", "onnx_sparse/sharding/verification.py",
