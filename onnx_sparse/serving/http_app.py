@@ -82,6 +82,8 @@ class HttpApp:
         self.draining = asyncio.Event()
         self.connections: Connections | None = None
         self._held = self._released = 0
+        #: The bytes of results that wait for room, the first that came first.
+        self._waiting: dict[object, int] = {}
         self._reading: dict[Request, _Reading] = {}
         self.app = Starlette(
             routes=[Route(each.path, getattr(self, f"_{each.handler}"), methods=[each.method]) for each in ENDPOINTS],
@@ -193,17 +195,30 @@ class HttpApp:
         """
         own = sum(array.nbytes for array in results.values())
         size = own + (size_of(results) if is_text else own)
-        now = asyncio.get_running_loop().time
-        end = now() + _ROOM_SECONDS
-        while (held := self._held_before(size)) is not None:
-            if now() >= end:
-                raise RequestError(f"other requests and answers with {held} bytes wait; try later", 503)
-            await asyncio.sleep(_ROOM_SECONDS / 20)
+        await self._room(own, size)
         self._held += size
         try:
             yield
         finally:
             self._release(size)
+
+    async def _room(self, own: int, size: int) -> None:
+        """Wait for room for an answer of that size, with results of so many bytes of their own.
+
+        What waits is bounded, too: the largest results are given up first, and of equal ones the last that came.
+        """
+        now = asyncio.get_running_loop().time
+        end, ticket, waiting = now() + _ROOM_SECONDS, object(), self._waiting
+        waiting[ticket] = own
+        try:
+            while (held := self._held_before(size)) is not None:
+                while len(waiting) > 1 and sum(waiting.values()) > self._most_bytes:
+                    del waiting[max(reversed(waiting), key=waiting.__getitem__)]
+                if ticket not in waiting or now() >= end:
+                    raise RequestError(f"other requests and answers with {held} bytes wait; try later", 503)
+                await asyncio.sleep(_ROOM_SECONDS / 20)
+        finally:
+            waiting.pop(ticket, None)
 
     def _held_before(self, size: int) -> int | None:
         """The bytes that leave no room for an answer of that size; None if there is room."""
