@@ -24,7 +24,7 @@ def build(what: str, source: Path, folder: Path) -> Path:
     """Run a hook of the build backend on a source tree; a wheel is built without the native library."""
     pytest.importorskip("scikit_build_core")
     pytest.importorskip("hatch_fancy_pypi_readme")
-    settings = {"wheel.cmake": "false"} if what == "wheel" else {}
+    settings = {"wheel.cmake": "false"} if what != "sdist" else {}
     program = f"import scikit_build_core.build as b; print(b.build_{what}({str(folder)!r}, {settings!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -51,6 +51,16 @@ def wheel(extracted: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.
 def metadata(wheel: zipfile.ZipFile) -> Message:
     (name,) = (name for name in wheel.namelist() if name.endswith("METADATA"))
     return message_from_bytes(wheel.read(name))
+
+
+def test_an_editable_install_shows_nothing_but_the_checkout(tmp_path: Path) -> None:
+    """A folder next to it that has the name of a package would be imported in its place."""
+    wheel = zipfile.ZipFile(build("editable", ROOT, tmp_path))
+    lines = [
+        line for name in wheel.namelist() if name.endswith(".pth") for line in wheel.read(name).decode().split("\n")
+    ]
+    paths = {Path(line) for line in lines if line and not line.startswith("import ")}
+    assert paths == {ROOT}
 
 
 def test_the_source_distribution_holds_each_folder_once(extracted: Path) -> None:
