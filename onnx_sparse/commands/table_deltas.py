@@ -14,7 +14,7 @@ from onnx import TensorProto
 from onnx_sparse.errors import CommandError, meant
 from onnx_sparse.rows.columns import typed
 from onnx_sparse.rows.foreign_rows import columns_of, plain_column
-from onnx_sparse.schemas.declaration import DType
+from onnx_sparse.schemas.declaration import DType, dtype_name
 from onnx_sparse.schemas.features import Feature, listed
 
 Array = np.ndarray[Any, Any]
@@ -115,11 +115,15 @@ def keys_of(where: str, column: Any, key_type: DType) -> Array:
     """
     array = _vector(where, column, "key")
     if key_type != TensorProto.STRING:
+        for k, value in enumerate(array.tolist() if array.dtype.kind in "OSUT" else ()):
+            if isinstance(value, (str, bytes)):
+                shown = repr(value) if isinstance(value, str) else _shown(value)
+                raise ValueError(f"{where}, row {k}: {shown} is text; the keys are {dtype_name(key_type)}")
         return typed(where, array, key_type, ())
     made = np.empty(len(array), object)
     for k, value in enumerate(array.tolist()):
         if not isinstance(value, (str, bytes)):
-            raise ValueError(f"{where}, row {k}: {value!r} is not a string")
+            raise ValueError(f"{where}, row {k}: {value!r} is not text; the keys are text")
         made[k] = value.encode() if isinstance(value, str) else value
     return made
 
