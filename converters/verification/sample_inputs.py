@@ -357,8 +357,9 @@ class _Drawing:
             return end
         if end == ROWS:
             return self.batch_size
-        if end == axis and axis[1] > 0 and axis[0] in self.sampler.values_of.constraints.square:
-            end = (axis[0], 0)
+        name, position = axis
+        if end == axis and position and name in self.sampler.values_of.constraints.square & self.roles.shapes:
+            end = (name, 0)
         return None if end == axis else self._size(end)
 
     def _size(self, axis: Axis) -> int:

@@ -252,6 +252,19 @@ def test_coordinates_of_a_square_are_inside_it(rank, kind):
         assert (len(feeds["places"]) > 0) == (kind not in ("without entries", "of no rows"))
 
 
+def test_what_counts_the_rows_of_a_square_has_sizes_of_its_own():
+    """Of an input that is no dense shape, one element may be the size."""
+    nodes = [
+        helper.make_node("GatherND", ["counts", "first"], ["nodes"]),
+        helper.make_node("Concat", ["nodes", "nodes"], ["square"], axis=0),
+        helper.make_node("ValidateSparseIndices", ["places", "square"], ["y"], domain="onnx_sparse"),
+    ]
+    inputs = {"places": (INT64, ["n", 2]), "counts": (INT64, ["a", "b"])}
+    made = model(nodes, inputs, {"y": (INT64, None)}, first=np.array([[0, 0]]))
+    shapes = {Sampler(made).batch("ordinary", seed).feeds["counts"].shape for seed in range(8)}
+    assert any(rows != columns for rows, columns in shapes)
+
+
 def test_an_open_dimension_may_be_written_as_minus_one():
     relu = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (FLOAT, [-1, 3, -1])}, {"y": (FLOAT, None)})
     (record,) = verify(relu, relu)
