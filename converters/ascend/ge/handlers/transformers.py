@@ -73,6 +73,8 @@ def trans_quant_param(node: Node, emit: AscendEmitter) -> Tensor:
     (scale,), (offset,) = node.optional(1, 2)
     if offset is not None or node.integer("round_mode", 0):
         raise Unsupported("an offset, or a round_mode other than 0")
+    if scale.dtype != TensorProto.FLOAT:
+        raise Unsupported(f"its scale {scale} is not float32")
     bits = float_bits(emit, scale)
     upper = emit.op("Sub", bits, emit.op("Mod", bits, emit.constant(2**13)))
     return emit.op("Add", upper, emit.constant(2**46))
