@@ -137,7 +137,7 @@ def test_the_page_names_places_that_exist(row: str) -> None:
 def test_the_command_for_a_kernel_selects_its_row() -> None:
     pytest.importorskip("tensorflow")
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    (command,) = re.findall(r"`pytest (tests/converters/test_tensorflow_kernels\.py -k Softsign)`", page)
+    (command,) = re.findall(r"`pytest (tests/converters/tensorflow/test_kernels\.py -k Softsign)`", page)
     collecting = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "not slow", *command.split()]
     done = subprocess.run(collecting, cwd=ROOT, capture_output=True, text=True, check=False)
     assert "[Softsign-" in done.stdout, done.stdout

@@ -80,7 +80,7 @@ def test_listed_modules_exist(modules: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["tests/converters/test_lost_rows.py", "tests/converters/torch/test_torch_geometric.py"]
+    "module", ["tests/converters/rewriting/test_lost_rows.py", "tests/converters/torch/test_torch_geometric.py"]
 )
 def test_what_needs_more_than_torch_runs_in_another_section(module: str) -> None:
     assert section_of(module, "Skipped: could not import 'torch': No module named 'torch'") == "torch"

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import onnx
 import pytest
+from models.test_quantization import FEEDS, model, table
 from onnx import numpy_helper
-from test_quantization import FEEDS, model, table
 
 import onnx_sparse
 from onnx_sparse.files import new_file

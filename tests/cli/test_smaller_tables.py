@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from test_quantization import FEEDS, ROWS, WIDTH, model, table
+from models.test_quantization import FEEDS, ROWS, WIDTH, model, table
 
 INPUTS = ("indices", "offsets", "default_index", "per_sample_weights")
 

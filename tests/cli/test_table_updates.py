@@ -15,9 +15,9 @@ import onnx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from models.test_quantization import FEEDS, model
 from onnx import TensorProto, helper, numpy_helper
 from support.live_models import FORMS, MISSING, WIDTH, array_of, keys_of, live_model, require_answers
-from test_quantization import FEEDS, model
 from torture.mutations import mutate_message
 
 import onnx_sparse

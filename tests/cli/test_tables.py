@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from models.test_quantization import FEEDS, ROWS, WIDTH, model, table
 from onnx import helper, numpy_helper
-from test_quantization import FEEDS, ROWS, WIDTH, model, table
 
 import onnx_sparse
 from onnx_sparse.models.quantization import FORMATS, quantize_tables

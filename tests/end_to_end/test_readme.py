@@ -34,7 +34,7 @@ GUIDES = {
     "from_tf2onnx": {"fused.onnx", "model.onnx", "plain.onnx"},
     "torch": {"recommender.onnx", "from_file.onnx", "standard.onnx"},
 }
-#: tests/converters/test_entry_points.py and test_roads.py run these.
+#: tests/converters/{writing/test_entry_points,roads/test_roads}.py run these.
 PACKAGED_GUIDES = ("handlers", "roads")
 
 

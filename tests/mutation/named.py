@@ -9,11 +9,11 @@ from mutation.rooms import ROOT
 
 _TESTS = "tests/converters"
 _INTEGERS = f"{_TESTS}/onnxruntime/test_integer_anchors.py"
-_FREQUENT = f"{_TESTS}/test_ascend_ge_frequent.py"
+_FREQUENT = f"{_TESTS}/ascend/ge/test_frequent.py"
 _KEYS = "tests/contract/test_keyed_tables.py"
 _UPDATES = "tests/cli/test_table_updates.py"
 _VERBS = "tests/verbs"
-_SIMPLIFICATION = f"{_TESTS}/test_simplification.py"
+_SIMPLIFICATION = f"{_TESTS}/rewriting/test_simplification.py"
 
 #: Name, file, what it says, what it says with the fault, tests.
 _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
@@ -30,17 +30,17 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
     ("limit of shifts", "converters/writing/lowering/shifts.py",
      "_bits(by.dtype) - 1", "_bits(by.dtype)", _VERBS),
     ("tolerance", "onnx_sparse/comparison.py",
-     '"float32": 1e-5', '"float32": 1e-3', f"{_TESTS}/test_verification.py"),
+     '"float32": 1e-5', '"float32": 1e-3', f"{_TESTS}/verification/test_verification.py"),
     ("a thousand times the noise of an order", "onnx_sparse/comparison.py",
      "return relative * _of_numbers", "return 1000 * relative * _of_numbers", "tests/test_comparison.py"),
     ("NaN in joined rows", "onnx_sparse/comparison.py",
      "~finite & (wide_want != wide_got)", "False & (wide_want != wide_got)", "tests/test_comparison.py"),
     ("ten times the bias", "converters/ascend/atb/comparison.py",
-     "(0.25 * self._factor + chance)", "(2.5 * self._factor + chance)", f"{_TESTS}/test_ascend_verdicts.py"),
+     "(0.25 * self._factor + chance)", "(2.5 * self._factor + chance)", f"{_TESTS}/ascend/test_verdicts.py"),
     ("a table that is its own ids", "onnx_sparse/sharding/tables.py",
-     "if position >= lookup.parts:", "if False:", "tests/test_sharding.py"),
+     "if position >= lookup.parts:", "if False:", "tests/sharding/test_sharding.py"),
     ("types that only constants may have", "converters/openvino/conversion.py",
-     "if carried and layer.type not in MOVING:", "if False:", f"{_TESTS}/test_openvino_inference.py"),
+     "if carried and layer.type not in MOVING:", "if False:", f"{_TESTS}/openvino/test_inference.py"),
     ("runs that are ending", "onnx_sparse/python/guard.py",
      "_changed.wait_for(lambda: id(self.options) not in _terminating)", "pass",
      "tests/contract/test_python_hazards.py"),
@@ -56,12 +56,12 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      'emit.op("GreaterOrEqual", emit.op("Sub", size, whole)', 'emit.op("Greater", emit.op("Sub", size, whole)',
      _VERBS),
     ("least of a clamp", "converters/openvino/handlers/activation.py",
-     "math.ceil(max(low, least))", "math.floor(max(low, least))", f"{_TESTS}/test_openvino_operators.py"),
+     "math.ceil(max(low, least))", "math.floor(max(low, least))", f"{_TESTS}/openvino/test_operators.py"),
     ("external data of any folder", "onnx_sparse/models/external_data.py",
      'if not parts or ".." in parts or', "if not parts or False and", "tests/cli/test_tables.py"),
     ("assets of any folder", "converters/tensorflow/reading/saved_model.py",
      'raise ConversionError(f"{path} names an asset outside', 'print(f"{path} names an asset outside',
-     f"{_TESTS}/test_tensorflow_reading.py"),
+     f"{_TESTS}/tensorflow/test_reading.py"),
     ("a neighbor that begins where a table ends", "onnx_sparse/commands/table_updates.py",
      "if first >= end or first + size > end:", "if first > end or first < end < first + size:", _UPDATES),
     ("rows over the last ones of a file", "onnx_sparse/models/data_parts.py",

@@ -34,15 +34,17 @@ class Room:
 ROOMS = {
     "guards": Room(
         ("converters/onnxruntime/*.py",),
-        (_FAULTS, f"{_TESTS}/kernels/test_refusals.py", f"{_TESTS}/test_emitter.py"),
+        (_FAULTS, f"{_TESTS}/kernels/test_refusals.py", f"{_TESTS}/writing/test_emitter.py"),
     ),
     "rules": Room(
         ("converters/rewriting/*.py", "converters/rewriting/rules/*.py"),
         (
-            *(f"{_TESTS}/test_fuse_{name}.py" for name in ("bags", "scatters", "tf2onnx", "tf2onnx_reshape")),
-            *(f"{_TESTS}/test_{name}.py" for name in ("checked_ids", "lost_rows", "simplification", "ragged_lookups")),
-            *(f"{_TESTS}/test_tensorflow_{name}.py" for name in ("rewriting", "reduced_lookups", "gathered_rows")),
-            "tests/test_fusing.py",
+            f"{_TESTS}/onnx",
+            f"{_TESTS}/rewriting",
+            *(
+                f"{_TESTS}/tensorflow/test_{name}.py"
+                for name in ("ragged_lookups", "rewriting", "reduced_lookups", "gathered_rows")
+            ),
         ),
         needs=("tensorflow",),
     ),
@@ -50,22 +52,29 @@ ROOMS = {
         ("converters/verification/*.py", "onnx_sparse/comparison.py"),
         (
             "tests/test_comparison.py",
-            f"{_TESTS}/test_verification.py",
-            f"{_TESTS}/test_verified_inputs.py",
-            "tests/test_planted_faults.py",
+            *(
+                f"{_TESTS}/verification/test_{name}.py"
+                for name in ("verification", "verified_inputs", "planted_faults")
+            ),
         ),
     ),
     "conversion": Room(
         ("converters/pipeline/*.py", "converters/writing/*.py", "converters/*.py", "converters/onnx/*.py"),
         (
-            *(f"{_TESTS}/test_{name}.py" for name in ("emitter", "folding", "operator_types", "errors", "sources")),
-            *(f"{_TESTS}/test_{name}.py" for name in ("ascend_npu", "openvino_inference", "varint", "entry_points")),
-            "tests/test_fusing.py",
+            *(f"{_TESTS}/writing/test_{name}.py" for name in ("emitter", "folding", "entry_points")),
+            *(f"{_TESTS}/test_{name}.py" for name in ("operator_types", "errors", "varint")),
+            f"{_TESTS}/roads/test_sources.py",
+            f"{_TESTS}/ascend/test_npu.py",
+            f"{_TESTS}/openvino/test_inference.py",
+            f"{_TESTS}/onnx/test_fusing.py",
         ),
     ),
     "rows": Room(
         ("onnx_sparse/rows/*.py", "onnx_sparse/batching.py", "onnx_sparse/arrow.py"),
-        tuple(f"tests/test_{name}.py" for name in ("input_roles", "batching", "arrow", "features", "example_arrays")),
+        (
+            *(f"tests/test_{name}.py" for name in ("batching", "arrow")),
+            *(f"tests/rows/test_{name}.py" for name in ("input_roles", "features", "example_arrays")),
+        ),
     ),
     "serving": Room(
         ("onnx_sparse/serving/*.py",),

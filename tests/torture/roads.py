@@ -172,7 +172,7 @@ def _onnx_mutations() -> Mapping[str, Mutation]:
 
 def openvino_sources(folder: Path) -> list[Path]:
     """An IR of each operator, some of them with bodies."""
-    path = Path(__file__).parent.parent / "converters" / "test_openvino_operators.py"
+    path = Path(__file__).parent.parent / "converters" / "openvino" / "test_operators.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

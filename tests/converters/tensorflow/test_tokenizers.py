@@ -1,4 +1,4 @@
-"""Graphs of tensorflow_text, read without it; `test_tensorflow_text_kernels.py` compares with its kernels."""
+"""Graphs of tensorflow_text, read without it; `test_text_kernels.py` compares with its kernels."""
 
 from __future__ import annotations
 

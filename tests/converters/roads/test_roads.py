@@ -14,7 +14,7 @@ import pytest
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.roads.table import road_named, road_of, roads
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "roads.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "roads.md"
 CONVERT = ["-m", "onnx_sparse", "convert", "two.sums", "-o", "two.onnx"]
 
 

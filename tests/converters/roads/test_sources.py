@@ -19,7 +19,7 @@ from onnx_sparse.converters import ConversionError, MissingPackageError, Unknown
 from onnx_sparse.converters.roads.table import road_of, roads
 from onnx_sparse.installation import install_command
 
-DATA = Path(__file__).parents[1] / "data" / "ascend"
+DATA = Path(__file__).parents[2] / "data" / "ascend"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.tensorflow import convert, load, verify
 from onnx_sparse.converters.tensorflow.reading.messages import SavedModel
 
-RECORDED = sorted(Path(os.environ.get("TFRA_MODELS") or Path(__file__).parents[1] / "data" / "tfra").glob("*.zip"))
+RECORDED = sorted(Path(os.environ.get("TFRA_MODELS") or Path(__file__).parents[2] / "data" / "tfra").glob("*.zip"))
 #: Where a root of a sum of squares of weights is computed in one operator: the last bit may differ.
 ROUNDED = {"safe_weighted_bag_of_shards"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from test_quantization import FEEDS, model, table
+from models.test_quantization import FEEDS, model, table
 
 import onnx_sparse
 

@@ -14,7 +14,7 @@ import pytest
 from onnx_sparse.cli import doctor
 from onnx_sparse.sessions import onnxruntime_packages
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 Install = Callable[..., None]
 

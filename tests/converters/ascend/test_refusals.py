@@ -14,7 +14,7 @@ from support.ascend_graphs import ADD, NEG, X, converted, fill, layer, operation
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.ascend import convert, wire
 
-SAMPLES = Path(__file__).parent.parent / "data" / "ascend"
+SAMPLES = Path(__file__).parents[2] / "data" / "ascend"
 
 
 def test_all_of_them_at_once(tmp_path):

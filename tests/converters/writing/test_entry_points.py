@@ -12,7 +12,7 @@ import pytest
 
 from onnx_sparse.converters.tensorflow.reading.operators import declare, operators
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "handlers.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "handlers.md"
 GRAPH = """
 node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
        attr { key: "shape" value { shape { dim { size: -1 } } } } }
