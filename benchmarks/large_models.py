@@ -27,7 +27,7 @@ import onnx
 from machine import this_machine
 from onnx import TensorProto, helper
 
-from onnx_sparse.models.references import point_to
+from onnx_sparse.models.data.references import point_to
 
 _WIDTH, _TABLES = 64, 4
 _BLOCK_ROWS = 1 << 14

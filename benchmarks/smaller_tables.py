@@ -20,7 +20,7 @@ from runner import parser
 
 import onnx_sparse
 from onnx_sparse.converters.tensorflow import convert
-from onnx_sparse.models.quantization import FORMATS, TableChange
+from onnx_sparse.models.tables.quantization import FORMATS, TableChange
 
 Array = np.ndarray[Any, Any]
 

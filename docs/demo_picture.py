@@ -14,7 +14,7 @@ from onnx_sparse.cli import demo
 from onnx_sparse.converters import tensorflow
 from onnx_sparse.converters.tensorflow.road import ROAD
 from onnx_sparse.html import text
-from onnx_sparse.models import function_bodies
+from onnx_sparse.models.forms import function_bodies
 from onnx_sparse.pictures import Picture
 from onnx_sparse.reports.model_picture import model_picture
 from onnx_sparse.reports.source_picture import source_picture

@@ -26,22 +26,22 @@ from onnx_sparse.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from onnx_sparse.benchmarking.benchmark import Benchmark
-    from onnx_sparse.commands.benchmark import benchmark
-    from onnx_sparse.commands.check import Check, check
-    from onnx_sparse.commands.convert import Conversion, convert
-    from onnx_sparse.commands.inspect import Inspection, inspect
-    from onnx_sparse.commands.report import report
-    from onnx_sparse.commands.save import save
-    from onnx_sparse.commands.score import Scored, score
-    from onnx_sparse.commands.shard import Sharded, shard
-    from onnx_sparse.commands.tables import Tables, tables
+    from onnx_sparse.commands.conversion.convert import Conversion, convert
+    from onnx_sparse.commands.conversion.save import save
+    from onnx_sparse.commands.description.check import Check, check
+    from onnx_sparse.commands.description.inspect import Inspection, inspect
+    from onnx_sparse.commands.reports.benchmark import benchmark
+    from onnx_sparse.commands.reports.report import report
+    from onnx_sparse.commands.scoring.score import Scored, score
+    from onnx_sparse.commands.tables.shard import Sharded, shard
+    from onnx_sparse.commands.tables.tables import Tables, tables
     from onnx_sparse.converters.onnx.fusing import fuse
     from onnx_sparse.converters.ragged.inputs import to_ragged
-    from onnx_sparse.models.canonical import canonicalize
-    from onnx_sparse.models.evaluator import reference_ops
-    from onnx_sparse.models.function_bodies import embed_functions, lower
-    from onnx_sparse.models.large_models import load
-    from onnx_sparse.models.quantization import quantize_tables
+    from onnx_sparse.models.files.large_models import load
+    from onnx_sparse.models.forms.canonical import canonicalize
+    from onnx_sparse.models.forms.function_bodies import embed_functions, lower
+    from onnx_sparse.models.tables.quantization import quantize_tables
+    from onnx_sparse.models.tools.evaluator import reference_ops
     from onnx_sparse.reports.report import Report
     from onnx_sparse.rows.example_arrays import example_array
     from onnx_sparse.rows.model_features import Features, features
@@ -89,37 +89,37 @@ __all__ = [
 
 _HOMES = {
     "Benchmark": "benchmarking.benchmark",
-    "Check": "commands.check",
-    "Conversion": "commands.convert",
+    "Check": "commands.description.check",
+    "Conversion": "commands.conversion.convert",
     "Features": "rows.model_features",
     "InferenceSession": "sessions.runtime",
-    "Inspection": "commands.inspect",
+    "Inspection": "commands.description.inspect",
     "Report": "reports.report",
-    "Scored": "commands.score",
-    "Sharded": "commands.shard",
+    "Scored": "commands.scoring.score",
+    "Sharded": "commands.tables.shard",
     "StatefulSession": "sessions.stateful",
-    "Tables": "commands.tables",
-    "benchmark": "commands.benchmark",
-    "canonicalize": "models.canonical",
-    "check": "commands.check",
-    "convert": "commands.convert",
-    "embed_functions": "models.function_bodies",
+    "Tables": "commands.tables.tables",
+    "benchmark": "commands.reports.benchmark",
+    "canonicalize": "models.forms.canonical",
+    "check": "commands.description.check",
+    "convert": "commands.conversion.convert",
+    "embed_functions": "models.forms.function_bodies",
     "example_array": "rows.example_arrays",
     "features": "rows.model_features",
     "fuse": "converters.onnx.fusing",
     "get_library_path": "sessions.runtime",
-    "inspect": "commands.inspect",
-    "load": "models.large_models",
-    "lower": "models.function_bodies",
-    "quantize_tables": "models.quantization",
-    "reference_ops": "models.evaluator",
+    "inspect": "commands.description.inspect",
+    "load": "models.files.large_models",
+    "lower": "models.forms.function_bodies",
+    "quantize_tables": "models.tables.quantization",
+    "reference_ops": "models.tools.evaluator",
     "register": "sessions.runtime",
-    "report": "commands.report",
-    "save": "commands.save",
-    "score": "commands.score",
+    "report": "commands.reports.report",
+    "save": "commands.conversion.save",
+    "score": "commands.scoring.score",
     "session_options": "sessions.runtime",
-    "shard": "commands.shard",
-    "tables": "commands.tables",
+    "shard": "commands.tables.shard",
+    "tables": "commands.tables.tables",
     "to_ragged": "converters.ragged.inputs",
 }
 

@@ -116,11 +116,15 @@ def test_converters_import_heavy_packages_where_they_use_them(package: str):
     assert HEAVY.isdisjoint(done.stdout.split())
 
 
+#: The packages that consist of rooms.
+HOUSES = ("models", "converters", "commands")
+
+
 def room(name: str) -> str:
-    """The room of a module: its package below `onnx_sparse` or below `converters`; the module itself if it has none."""
+    """The room of a module: its package, for those of `HOUSES` the one below them; the module itself if it has none."""
     parts = name.split(".")[1:]
-    is_road = parts[:1] == ["converters"] and (len(parts) > 2 or MODULES[name].name == "__init__.py")
-    return ".".join(parts[: 2 if is_road else 1]) or "onnx_sparse"
+    is_inner = parts[0:1] and parts[0] in HOUSES and (len(parts) > 2 or MODULES[name].name == "__init__.py")
+    return ".".join(parts[: 2 if is_inner else 1]) or "onnx_sparse"
 
 
 def arrows() -> dict[str, set[str]]:
@@ -206,9 +210,9 @@ def test_calls_of_tools_are_found(source: str):
 
 
 def test_onnx_tools_are_called_in_one_place():
-    """They end the process on some models; `models/onnx_tools.py` knows of which."""
+    """They end the process on some models; `models/tools/onnx_tools.py` knows of which."""
     assert not called_tools("from onnx.shape_inference import InferenceError\nraise InferenceError")
     found = {name: sorted(called_tools(path.read_text("utf-8"))) for name, path in MODULES.items()}
-    place = "onnx_sparse.models.onnx_tools"
+    place = "onnx_sparse.models.tools.onnx_tools"
     assert len(found.pop(place)) >= 5
     assert {name: tools for name, tools in found.items() if tools} == {}

@@ -101,7 +101,7 @@ def test_a_file_that_is_half_read_has_changed_no_limit(rows: Path) -> None:
         assert len(list(batches)) == 2
 
 
-@pytest.mark.parametrize("module", ["scoring.remote_engine", "commands.score", "cli"])
+@pytest.mark.parametrize("module", ["scoring.remote_engine", "commands.scoring.score", "cli"])
 def test_an_import_changes_no_variable(module: str) -> None:
     if module != "cli":
         pytest.importorskip("pyarrow")

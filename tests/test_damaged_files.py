@@ -18,7 +18,7 @@ from onnx import ModelProto, helper, numpy_helper
 import onnx_sparse
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.errors import CommandError
-from onnx_sparse.models.model_files import parsed_model, read_model
+from onnx_sparse.models.files.model_files import parsed_model, read_model
 
 _FLIPS = int(os.environ.get("ONNX_SPARSE_FLIPS", "0")) or 24
 

@@ -15,13 +15,13 @@ import pytest
 import onnx_sparse
 from onnx_sparse.cli import _parser
 from onnx_sparse.cli.arguments import add_options, given
-from onnx_sparse.commands.benchmark import BenchmarkSettings
-from onnx_sparse.commands.convert_settings import extended
-from onnx_sparse.commands.model_settings import ModelSettings
-from onnx_sparse.commands.report import ReportSettings
-from onnx_sparse.commands.score_files import ScoreSettings
-from onnx_sparse.commands.shard import ShardSettings
-from onnx_sparse.commands.tables import TablesSettings
+from onnx_sparse.commands.conversion.settings import extended
+from onnx_sparse.commands.inputs.model_settings import ModelSettings
+from onnx_sparse.commands.reports.benchmark import BenchmarkSettings
+from onnx_sparse.commands.reports.report import ReportSettings
+from onnx_sparse.commands.scoring.score_files import ScoreSettings
+from onnx_sparse.commands.tables.shard import ShardSettings
+from onnx_sparse.commands.tables.tables import TablesSettings
 from onnx_sparse.settings import Setting, in_python, settings_of
 
 COMMANDS: dict[str, tuple[Callable[..., Any], type[Any]]] = {

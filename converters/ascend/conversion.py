@@ -22,7 +22,7 @@ from onnx_sparse.converters.onnxruntime.guards import UNSPECIFIED
 from onnx_sparse.converters.onnxruntime.not_a_number import ExtremeOfNaN
 from onnx_sparse.converters.onnxruntime.unique import OneNaN
 from onnx_sparse.converters.pipeline import Draft, Pass
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, infer_shapes
+from onnx_sparse.models.tools.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, infer_shapes
 
 
 def _where_typed(step: Pass) -> Pass:

@@ -18,9 +18,9 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.graph_emitter import IR_VERSION, value_info
 from onnx_sparse.converters.writing.inference import MOST_OF_SIZES, inferred
 from onnx_sparse.converters.writing.reads import Inputs
+from onnx_sparse.models.data.references import is_known
 from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes
-from onnx_sparse.models.onnx_tools import ONNX_ERRORS, convert_version, infer_shapes
-from onnx_sparse.models.references import is_known
+from onnx_sparse.models.tools.onnx_tools import ONNX_ERRORS, convert_version, infer_shapes
 from onnx_sparse.schemas import DOMAIN as OWN_DOMAIN
 from onnx_sparse.schemas import OPSET_VERSION
 

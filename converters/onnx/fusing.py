@@ -18,12 +18,12 @@ from onnx_sparse.converters.rewriting import Rewriting
 from onnx_sparse.converters.rewriting.explanation import Attempt, count_nodes
 from onnx_sparse.converters.rewriting.rules.lost_rows import LostRows, Repairs
 from onnx_sparse.converters.rewriting.well_formed import lacks_inputs
-from onnx_sparse.models.function_bodies import embed_functions
+from onnx_sparse.models.files.large_models import around_large_tensors
+from onnx_sparse.models.forms.function_bodies import embed_functions
 from onnx_sparse.models.graphs import all_nodes
-from onnx_sparse.models.inlining import with_inlined, without_calls_of_functions
-from onnx_sparse.models.large_models import around_large_tensors
-from onnx_sparse.models.onnx_tools import as_value_errors, with_inferred_types
-from onnx_sparse.models.opsets import default_opset, in_body_opset, with_default_opset
+from onnx_sparse.models.tools.inlining import with_inlined, without_calls_of_functions
+from onnx_sparse.models.tools.onnx_tools import as_value_errors, with_inferred_types
+from onnx_sparse.models.tools.opsets import default_opset, in_body_opset, with_default_opset
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 
 #: The lowest opset in which a scatter can be repaired.

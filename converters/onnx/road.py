@@ -14,7 +14,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.roads.road import Progress, Road, Run
 from onnx_sparse.errors import CommandError, UsageError
-from onnx_sparse.models.model_files import ONNX_SUFFIXES, model_of
+from onnx_sparse.models.files.model_files import ONNX_SUFFIXES, model_of
 from onnx_sparse.settings import option
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class _Onnx(Road[Options, OnnxModel]):
         return kind in (bytes, bytearray) or super().takes(kind)
 
     def load(self, source: Any, options: Options, tell: Progress = lambda stage: None) -> OnnxModel:
-        from onnx_sparse.models.load_and_save import load_model
+        from onnx_sparse.models.files.load_and_save import load_model
 
         if isinstance(source, OnnxModel):
             return source
@@ -111,7 +111,7 @@ class _Onnx(Road[Options, OnnxModel]):
     def draft(self, loaded: OnnxModel, options: Options, tell: Progress) -> Draft:
         """The model in canonical form."""
         from onnx_sparse.converters.pipeline import Draft
-        from onnx_sparse.models.canonical import canonicalize
+        from onnx_sparse.models.forms.canonical import canonicalize
 
         tell("converting")
         try:
@@ -146,7 +146,7 @@ class _Onnx(Road[Options, OnnxModel]):
             raise ConversionError(str(error)) from error
 
     def keeps_files(self, loaded: OnnxModel, model: ModelProto) -> bool:
-        from onnx_sparse.models.large_models import LARGE, whole_size
+        from onnx_sparse.models.files.large_models import LARGE, whole_size
 
         return not loaded.is_file or whole_size(model) >= LARGE
 

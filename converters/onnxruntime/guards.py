@@ -72,7 +72,7 @@ from onnx_sparse.converters.onnxruntime.transforms import TransformOfAnyLength
 from onnx_sparse.converters.onnxruntime.unique import EachNaN, OneNaN
 from onnx_sparse.converters.rewriting.engine import rewrite_once
 from onnx_sparse.converters.rewriting.explanation import Attempt
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO, infer_shapes
+from onnx_sparse.models.tools.onnx_tools import LARGEST_PROTO, infer_shapes
 
 __all__ = ["GUARDS", "Example", "Guard", "guard"]
 

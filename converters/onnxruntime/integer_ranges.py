@@ -27,9 +27,9 @@ from onnx_sparse.converters.onnxruntime.intervals import (
 from onnx_sparse.converters.rewriting.graph import constants_of
 from onnx_sparse.converters.rewriting.well_formed import is_well_formed
 from onnx_sparse.converters.tensor import Shape
+from onnx_sparse.models.data.references import is_known
 from onnx_sparse.models.graphs import array_of, attribute, subgraphs
 from onnx_sparse.models.key_lookups import LOOKUPS
-from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 

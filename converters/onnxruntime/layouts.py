@@ -10,8 +10,8 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from onnx_sparse.converters.tensor import Array
+from onnx_sparse.models.data.references import tensor_of
 from onnx_sparse.models.graphs import array_of, attribute, graphs, put_nodes, subgraphs
-from onnx_sparse.models.references import tensor_of
 
 #: The orders from channels second to channels last: only those are carried along.
 _CHANNELS_LAST = ([0, 2, 3, 1], [0, 2, 3, 4, 1])

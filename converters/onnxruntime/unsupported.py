@@ -11,7 +11,7 @@ from onnx_sparse.converters.kernels import element_types, forms
 from onnx_sparse.converters.onnxruntime.node_forms import form_of
 from onnx_sparse.converters.rewriting.graph import Graph
 from onnx_sparse.models.graphs import names_of, subgraphs
-from onnx_sparse.models.opsets import default_opset
+from onnx_sparse.models.tools.opsets import default_opset
 from onnx_sparse.schemas.declaration import dtype_name
 
 

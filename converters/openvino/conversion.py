@@ -35,8 +35,8 @@ from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.reads import Inputs
 from onnx_sparse.files.guarded_files import folder_of
-from onnx_sparse.models.large_models import whole_size
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.models.files.large_models import whole_size
+from onnx_sparse.models.tools.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import write_states
 

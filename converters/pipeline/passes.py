@@ -15,7 +15,7 @@ from onnx_sparse.converters.pipeline.run import Draft, Pass
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup, refuse_negative_ids
 from onnx_sparse.converters.rewriting.engine import Phase, rewrite
 from onnx_sparse.converters.rewriting.simplification import simplify
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, check_model, infer_shapes
+from onnx_sparse.models.tools.onnx_tools import LARGEST_PROTO, ONNX_ERRORS, check_model, infer_shapes
 from onnx_sparse.version import __version__
 
 

@@ -20,7 +20,7 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.partitions import coordinates_of, dense_shape_of, of_splits
 from onnx_sparse.models.graphs import names_of, read_names, rename
-from onnx_sparse.models.onnx_tools import infer_shapes
+from onnx_sparse.models.tools.onnx_tools import infer_shapes
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import dtype_name
 from onnx_sparse.schemas.features import Feature, features_of, write_features

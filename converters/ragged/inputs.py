@@ -7,10 +7,10 @@ import warnings
 from onnx import ModelProto
 
 from onnx_sparse.converters.ragged.features import make_ragged
-from onnx_sparse.models.function_bodies import embed_functions
-from onnx_sparse.models.inlining import without_calls_of_functions
-from onnx_sparse.models.large_models import around_large_tensors
-from onnx_sparse.models.onnx_tools import as_value_errors
+from onnx_sparse.models.files.large_models import around_large_tensors
+from onnx_sparse.models.forms.function_bodies import embed_functions
+from onnx_sparse.models.tools.inlining import without_calls_of_functions
+from onnx_sparse.models.tools.onnx_tools import as_value_errors
 from onnx_sparse.schemas import DOMAIN
 
 

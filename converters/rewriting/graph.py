@@ -13,6 +13,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.rewriting.well_formed import is_well_formed
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter, NewNode
+from onnx_sparse.models.data.references import blocks_of, is_known, is_reference, state_content, tensor_of
 from onnx_sparse.models.graphs import (
     Names,
     all_nodes,
@@ -23,7 +24,6 @@ from onnx_sparse.models.graphs import (
     read_names,
     rename,
 )
-from onnx_sparse.models.references import blocks_of, is_known, is_reference, state_content, tensor_of
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.declaration import DType
 

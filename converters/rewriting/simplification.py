@@ -15,8 +15,8 @@ from onnx_sparse.converters.rewriting.rule import Match, Rule
 from onnx_sparse.converters.rewriting.rules.known_branches import KnownBranch
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.converters.writing.folding import folded
+from onnx_sparse.models.data.references import is_known
 from onnx_sparse.models.graphs import attribute, graphs, rename
-from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, element_type, numpy_dtype
 
 #: A constant with more elements is made only if it is no larger than the node's inputs.

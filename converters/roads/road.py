@@ -242,8 +242,8 @@ class Road(ABC, Generic[Options, Loaded]):
             MissingPackageError: A package that it needs is not installed; a kind of ConversionError.
             TypeError: The road has no such option.
         """
-        from onnx_sparse.models.large_models import finish
-        from onnx_sparse.models.references import holding_arrays
+        from onnx_sparse.models.data.references import holding_arrays
+        from onnx_sparse.models.files.large_models import finish
 
         tell = progress or (lambda stage: None)
         chosen = self.choose({**self.usual, **options})

@@ -12,8 +12,8 @@ import numpy as np
 from onnx import ModelProto, helper, numpy_helper
 
 from onnx_sparse.converters.tensor import Array
+from onnx_sparse.models.data.references import state_place, tensor_of
 from onnx_sparse.models.graphs import names_of
-from onnx_sparse.models.references import state_place, tensor_of
 
 #: A model with more bytes of tables is near or beyond the limit of a protocol buffers message.
 LARGE_MODEL = 1 << 30

@@ -36,8 +36,8 @@ from onnx_sparse.converters.torch.translation import (
     translation_table,
     without_wrong_translations,
 )
+from onnx_sparse.models.data.references import LEAST, is_reference, place_of, tensor_of
 from onnx_sparse.models.graphs import graphs
-from onnx_sparse.models.references import LEAST, is_reference, place_of, tensor_of
 
 #: The opset of torch's own translations; a later one is made from theirs.
 OPSET = 18

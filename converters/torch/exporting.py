@@ -15,7 +15,7 @@ from onnx_sparse.converters.torch.reference import require_agreement
 from onnx_sparse.converters.torch.road import ROAD
 from onnx_sparse.converters.torch.source import load
 from onnx_sparse.converters.torch.tracing import trace
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.models.tools.onnx_tools import LARGEST_PROTO
 
 
 def export(

@@ -23,7 +23,7 @@ from onnx_sparse.converters.torch.state import nodes_before
 from onnx_sparse.converters.verification.comparison import Verdict, compare, half_floats
 from onnx_sparse.converters.verification.isolation import Isolated
 from onnx_sparse.converters.verification.verify import verify
-from onnx_sparse.models.onnx_tools import LARGEST_PROTO
+from onnx_sparse.models.tools.onnx_tools import LARGEST_PROTO
 from onnx_sparse.schemas import OPS
 from onnx_sparse.sessions.quiet import quiet_session
 

@@ -14,9 +14,9 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from onnx_sparse.comparison import TOLERANCES, is_float, relative_tolerance
+from onnx_sparse.models.data.references import is_known
+from onnx_sparse.models.files.large_models import whole_size
 from onnx_sparse.models.graphs import array_of, graphs
-from onnx_sparse.models.large_models import whole_size
-from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 Array = np.ndarray[Any, Any]

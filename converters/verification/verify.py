@@ -25,9 +25,9 @@ from onnx_sparse.converters.verification.rounding_noise import RoundingNoise, qu
 from onnx_sparse.converters.verification.sample_inputs import GIVEN, KINDS, Batch, Sampler
 from onnx_sparse.converters.verification.settling import settle
 from onnx_sparse.converters.verification.steps import COUNT, Steps, of_outputs
+from onnx_sparse.models.files.large_models import whole_size
 from onnx_sparse.models.graphs import needed_nodes, put_nodes
-from onnx_sparse.models.large_models import whole_size
-from onnx_sparse.models.onnx_tools import infer_shapes
+from onnx_sparse.models.tools.onnx_tools import infer_shapes
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.states import states_of

@@ -10,8 +10,8 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter, NewNode
+from onnx_sparse.models.data.references import tensor_of
 from onnx_sparse.models.graphs import Names, read_names, rename
-from onnx_sparse.models.references import tensor_of
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.version import __version__

@@ -13,7 +13,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.tensor import Array, Shape, Tensor
 from onnx_sparse.converters.writing.folding import folded
-from onnx_sparse.models.onnx_tools import infer_outputs
+from onnx_sparse.models.tools.onnx_tools import infer_outputs
 
 #: The most elements of a constant that may be a shape, axes or the like.
 MOST_OF_SIZES = 64

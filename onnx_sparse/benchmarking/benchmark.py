@@ -13,13 +13,13 @@ from onnx_sparse.benchmarking.measurement import Task, measure, measure_apart
 from onnx_sparse.benchmarking.plot import plot
 from onnx_sparse.benchmarking.rows import batches_of
 from onnx_sparse.converters.roads.table import road_of
-from onnx_sparse.models.model_files import file_of
+from onnx_sparse.models.files.model_files import file_of
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.settings import Backend
 from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
-    from onnx_sparse.models.model_files import ModelSource
+    from onnx_sparse.models.files.model_files import ModelSource
 
 #: The numbers of rows of batches when none are asked for: one request, some joined, and scoring.
 BATCH_SIZES = (1, 32, 256)

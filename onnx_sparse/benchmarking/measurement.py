@@ -20,7 +20,7 @@ from onnx_sparse.benchmarking.timing import take_turns
 from onnx_sparse.converters.errors import ConversionError, first_line
 from onnx_sparse.converters.roads.table import road_named
 from onnx_sparse.converters.verification.ragged_inputs import RaggedInputs
-from onnx_sparse.models.model_files import read_light_model
+from onnx_sparse.models.files.model_files import read_light_model
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.states import states_of
 from onnx_sparse.settings import Backend

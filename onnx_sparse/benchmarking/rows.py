@@ -33,7 +33,7 @@ def batches_of(
         ValueError: The given inputs are no rows.
         ConversionError: The model does not run.
     """
-    from onnx_sparse.models.large_models import load
+    from onnx_sparse.models.files.large_models import load
 
     proto = load(path)
     if rows is not None:

@@ -8,7 +8,7 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnx_sparse.commands.named_values import named_values
+from onnx_sparse.commands.inputs.named_values import named_values
 from onnx_sparse.settings import Setting, local_path, settings_of
 
 S = TypeVar("S")

@@ -18,7 +18,7 @@ from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
-from onnx_sparse.commands.benchmark import BenchmarkSettings, measured
+from onnx_sparse.commands.reports.benchmark import BenchmarkSettings, measured
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.errors import CommandError, printable
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
-from onnx_sparse.commands.model_settings import ModelSettings
+from onnx_sparse.commands.inputs.model_settings import ModelSettings
 from onnx_sparse.errors import FAILED, printable
 
 NAME = "check"
@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the model; fails when any of it is an error."""
-    from onnx_sparse.commands.findings import find
-    from onnx_sparse.commands.forms import FORMS, NOT_FOR, form_of
-    from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.commands.description.findings import find
+    from onnx_sparse.commands.description.forms import FORMS, NOT_FOR, form_of
+    from onnx_sparse.models.files.load_and_save import load_model
 
     model = load_model(arguments.model)
     findings = list(find(model, arguments.model))

@@ -59,8 +59,8 @@ def examine() -> dict[str, Any]:
     if not problems:
         with ThreadPoolExecutor(len(_BACKENDS)) as threads:
             tests = dict(zip(_BACKENDS, threads.map(_smoke_test, _BACKENDS), strict=True))
-        from onnx_sparse.commands.ort_limits import find_limits
-        from onnx_sparse.commands.runnable_backends import native_library
+        from onnx_sparse.commands.description.ort_limits import find_limits
+        from onnx_sparse.commands.description.runnable_backends import native_library
 
         found = find_limits()
         limits = {"ir_version": found.ir_version, "opset": found.opset}

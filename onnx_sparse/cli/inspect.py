@@ -8,8 +8,8 @@ import argparse
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options
-from onnx_sparse.commands.description import Description
-from onnx_sparse.commands.model_settings import ModelSettings
+from onnx_sparse.commands.description.contents import Description
+from onnx_sparse.commands.inputs.model_settings import ModelSettings
 from onnx_sparse.errors import printable
 
 NAME = "inspect"
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the model."""
-    from onnx_sparse.commands.description import describe
-    from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.commands.description.contents import describe
+    from onnx_sparse.models.files.load_and_save import load_model
 
     described = describe(load_model(arguments.model), arguments.model)
     if arguments.json:
@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(described: Description) -> None:
-    from onnx_sparse.commands.model_graph import who_runs
-    from onnx_sparse.models.load_and_save import size_text
+    from onnx_sparse.commands.inputs.model_graph import who_runs
+    from onnx_sparse.models.files.load_and_save import size_text
 
     opsets = ", ".join(f"{domain} {version}" for domain, version in described["opsets"].items())
     output.heading(described["model"])

@@ -33,7 +33,7 @@ def operator_name(text: str) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """List all operators, or explain one."""
-    from onnx_sparse.commands.operators import describe, find
+    from onnx_sparse.commands.description.operators import describe, find
     from onnx_sparse.schemas import OPS
 
     if arguments.name is None:
@@ -65,7 +65,7 @@ def _show_all() -> None:
 
 def _types_text(op: Op) -> str:
     """The element types of the data in few words: `"all numbers, bool"`."""
-    from onnx_sparse.commands.model_graph import type_name
+    from onnx_sparse.commands.inputs.model_graph import type_name
     from onnx_sparse.schemas.declaration import FLOATS, NUMBERS
 
     if not op.types:

@@ -16,9 +16,9 @@ from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
-from onnx_sparse.commands.report import ReportSettings, reported
+from onnx_sparse.commands.reports.report import ReportSettings, reported
 from onnx_sparse.errors import printable
-from onnx_sparse.models.load_and_save import size_text
+from onnx_sparse.models.files.load_and_save import size_text
 
 NAME = "report"
 SUMMARY = "write a page about a model: its graph, verification and times"

@@ -70,12 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the model."""
-    from onnx_sparse.commands.feeds import read_feeds, read_files, states
-    from onnx_sparse.commands.findings import refuse_domain_errors
-    from onnx_sparse.commands.runnable_backends import chosen_backend
+    from onnx_sparse.commands.description.findings import refuse_domain_errors
+    from onnx_sparse.commands.description.runnable_backends import chosen_backend
+    from onnx_sparse.commands.inputs.feeds import read_feeds, read_files, states
     from onnx_sparse.files.array_file import save_npz
     from onnx_sparse.files.new_file import check_writable
-    from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.models.files.load_and_save import load_model
     from onnx_sparse.sharding.manifest import WHOLE, is_split
 
     if arguments.output:

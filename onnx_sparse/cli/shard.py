@@ -15,7 +15,7 @@ import dataclasses
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, given
-from onnx_sparse.commands.shard import ShardSettings, split_model
+from onnx_sparse.commands.tables.shard import ShardSettings, split_model
 
 NAME = "shard"
 SUMMARY = "split a model's tables over machines"

@@ -22,8 +22,8 @@ from typing import Any
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, given
-from onnx_sparse.commands.named_values import named_values
-from onnx_sparse.commands.tables import Tables, TablesSettings, listed
+from onnx_sparse.commands.inputs.named_values import named_values
+from onnx_sparse.commands.tables.tables import Tables, TablesSettings, listed
 from onnx_sparse.errors import UsageError
 
 NAME = "tables"

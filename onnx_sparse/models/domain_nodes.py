@@ -18,8 +18,8 @@ from onnx import (
     numpy_helper,
 )
 
+from onnx_sparse.models.data.references import is_known
 from onnx_sparse.models.graphs import Names, array_of, element_types, every_node, graphs, subgraphs
-from onnx_sparse.models.references import is_known
 from onnx_sparse.schemas import DOMAIN, OPS, OPSET_VERSION
 from onnx_sparse.schemas.declaration import DType, Op
 from onnx_sparse.schemas.function_body import Known

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_sparse.models.references import array_of_reference, is_reference
+from onnx_sparse.models.data.references import array_of_reference, is_reference
 from onnx_sparse.schemas.declaration import HALF_FLOATS, DType, numpy_dtype
 
 #: The types of attributes that hold no graph; a malformed attribute has none.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from onnx_sparse.models.data.references import is_known, is_reference
 from onnx_sparse.models.graphs import Names, array_of, every_node, graphs, names_of, read_names
-from onnx_sparse.models.references import is_known, is_reference
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import numpy_dtype
 

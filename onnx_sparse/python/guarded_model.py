@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from onnx_sparse.models.canonical import canonicalize
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes, uses_domain
+from onnx_sparse.models.forms.canonical import canonicalize
 from onnx_sparse.models.graphs import Names, graphs, names_of
-from onnx_sparse.models.inlining import without_calls_of_functions
-from onnx_sparse.models.onnx_tools import with_inferred_types
+from onnx_sparse.models.tools.inlining import without_calls_of_functions
+from onnx_sparse.models.tools.onnx_tools import with_inferred_types
 from onnx_sparse.python.kernels import CARRIED_ATTRIBUTE, GUARDED_DOMAIN
 from onnx_sparse.python.passed_text import require_text
 from onnx_sparse.schemas import OPSET_VERSION

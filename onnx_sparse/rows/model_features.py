@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from onnx_sparse.errors import meant
 from onnx_sparse.files.guarded_files import open_file
-from onnx_sparse.models.model_files import graph_inputs, model_of, read_model
+from onnx_sparse.models.files.model_files import graph_inputs, model_of, read_model
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
 from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, in_memory, plain_column
@@ -24,7 +24,7 @@ from onnx_sparse.shown import Shown, Table
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-    from onnx_sparse.models.model_files import ModelSource
+    from onnx_sparse.models.files.model_files import ModelSource
 
 #: A model, or a session of one.
 Model: TypeAlias = "ModelSource | ort.InferenceSession"

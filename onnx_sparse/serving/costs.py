@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_sparse.models.model_files import read_model
+from onnx_sparse.models.files.model_files import read_model
 from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.rows.sample_rows import Draws
 from onnx_sparse.serving.served_model import LoadedModel, one_line

@@ -15,7 +15,7 @@ import grpc.aio
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from onnx_sparse.models.message_classes import declare_messages
+from onnx_sparse.models.data.message_classes import declare_messages
 from onnx_sparse.rows.columns import Array
 from onnx_sparse.schemas.features import listed
 from onnx_sparse.serving import packed_numbers

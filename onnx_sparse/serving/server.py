@@ -97,7 +97,7 @@ def opened(settings: Settings) -> dict[str, ServedModel]:
 
 def _not_a_model(path: Path) -> str | None:
     """What a file is that is not an ONNX model, as other commands say it; ONNX Runtime knows only that it is none."""
-    from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.models.files.load_and_save import load_model
 
     try:
         load_model(path)

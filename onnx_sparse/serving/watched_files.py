@@ -9,8 +9,8 @@ from pathlib import Path
 
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.ranges import Part, damage
-from onnx_sparse.models.data_parts import locations, parts_of
-from onnx_sparse.models.model_files import read_model
+from onnx_sparse.models.files.data_parts import locations, parts_of
+from onnx_sparse.models.files.model_files import read_model
 
 #: What changes when a file is written or replaced, also by moving a link; None where there is no file.
 State = tuple[int, ...] | None

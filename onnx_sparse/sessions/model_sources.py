@@ -16,9 +16,7 @@ from onnx.external_data_helper import uses_external_data
 
 from onnx_sparse.files.guarded_files import require_file
 from onnx_sparse.models.domain_nodes import refuse_later_opset, uses_domain
-from onnx_sparse.models.graphs import all_tensors
-from onnx_sparse.models.inlining import calls_domain_in_functions, has_renamed_bodies, without_calls_of_functions
-from onnx_sparse.models.model_files import (
+from onnx_sparse.models.files.model_files import (
     imported_opsets,
     is_ort_format,
     is_read_by_libraries,
@@ -27,6 +25,8 @@ from onnx_sparse.models.model_files import (
     parsed_model,
     read_model,
 )
+from onnx_sparse.models.graphs import all_tensors
+from onnx_sparse.models.tools.inlining import calls_domain_in_functions, has_renamed_bodies, without_calls_of_functions
 from onnx_sparse.sessions.model_errors import NoModelFileError
 from onnx_sparse.sessions.start_errors import FOLDER_ENTRY, NO_FOLDER, config_entry
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnx_sparse.models.data_parts import locations
-from onnx_sparse.models.model_files import read_model
+from onnx_sparse.models.files.data_parts import locations
+from onnx_sparse.models.files.model_files import read_model
 
 #: Of <sys/mman.h> on Linux.
 _MADV_RANDOM = 1

@@ -16,9 +16,9 @@ from onnx import ModelProto, TensorProto
 
 from onnx_sparse.installation import reinstall_command
 from onnx_sparse.models.domain_nodes import refuse_illegal_attributes
-from onnx_sparse.models.inlining import has_renamed_bodies, without_calls_of_functions
-from onnx_sparse.models.large_models import detach_large_tensors
-from onnx_sparse.models.model_files import model_of
+from onnx_sparse.models.files.large_models import detach_large_tensors
+from onnx_sparse.models.files.model_files import model_of
+from onnx_sparse.models.tools.inlining import has_renamed_bodies, without_calls_of_functions
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
@@ -35,7 +35,7 @@ from onnx_sparse.settings import Backend
 from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
-    from onnx_sparse.models.model_files import ModelSource
+    from onnx_sparse.models.files.model_files import ModelSource
     from onnx_sparse.rows.frame_types import Answer, Frame, LazyFrame
 
 Array = np.ndarray[Any, Any]

@@ -15,10 +15,10 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from onnx_sparse.errors import CommandError, printable
-from onnx_sparse.models.canonical import canonicalize
+from onnx_sparse.models.data.references import is_known
+from onnx_sparse.models.forms.canonical import canonicalize
 from onnx_sparse.models.graphs import Names, all_nodes, array_of, attribute, names_of, needed_nodes, read_names
-from onnx_sparse.models.onnx_tools import ONNX_ERRORS, infer_shapes
-from onnx_sparse.models.references import is_known
+from onnx_sparse.models.tools.onnx_tools import ONNX_ERRORS, infer_shapes
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION
 from onnx_sparse.sharding.tables import Lookup, Table
 

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.errors import CommandError
-from onnx_sparse.models.model_files import read_model
+from onnx_sparse.models.files.model_files import read_model
 from onnx_sparse.sessions.quiet import quiet_session
 from onnx_sparse.sessions.runtime import InferenceSession
 from onnx_sparse.settings import Backend, FilePath

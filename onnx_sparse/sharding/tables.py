@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from onnx import ModelProto, NodeProto, TensorProto
 
 from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.models.data.references import byte_size, is_known, is_packed
 from onnx_sparse.models.domain_nodes import node_name
 from onnx_sparse.models.graphs import attribute, read_names
-from onnx_sparse.models.live_tables import newer_positions
-from onnx_sparse.models.references import byte_size, is_known, is_packed
+from onnx_sparse.models.tables.live_tables import newer_positions
 from onnx_sparse.schemas import DOMAIN, OPS, quantized_embedding
 from onnx_sparse.schemas.declaration import Op
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from onnx_sparse.comparison import difference, is_float, magnitude_of, noise_of_order
 from onnx_sparse.errors import CommandError, printable
+from onnx_sparse.models.files.large_models import load
+from onnx_sparse.models.files.model_files import read_model
 from onnx_sparse.models.graphs import array_of, half_floats
-from onnx_sparse.models.large_models import load
-from onnx_sparse.models.model_files import read_model
 from onnx_sparse.rows.model_features import features
 from onnx_sparse.rows.sample_rows import Draws
 from onnx_sparse.sharding.manifest import SHARD, read_manifest

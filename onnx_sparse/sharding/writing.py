@@ -15,9 +15,9 @@ from onnx import ModelProto, TensorProto
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_folder import new_parts
 from onnx_sparse.files.ranges import FileRange
+from onnx_sparse.models.data.references import byte_size, data_of, is_reference, point_to, state_place
+from onnx_sparse.models.files.load_and_save import save_model
 from onnx_sparse.models.graphs import all_tensors, array_of, attributes
-from onnx_sparse.models.load_and_save import save_model
-from onnx_sparse.models.references import byte_size, data_of, is_reference, point_to, state_place
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.sharding.manifest import (

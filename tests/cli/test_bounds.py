@@ -28,7 +28,7 @@ def source(tmp_path, monkeypatch):
         changed.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([1 + OFF, 2]), "c"))
         return changed
 
-    monkeypatch.setattr("onnx_sparse.models.canonical.canonicalize", wrong)
+    monkeypatch.setattr("onnx_sparse.models.forms.canonical.canonicalize", wrong)
     return path
 
 

@@ -12,7 +12,7 @@ from support.fused_models import LOST_ROWS, SCATTERED_ROWS
 
 from onnx_sparse.converters.tensorflow import loading
 from onnx_sparse.installation import install_command
-from onnx_sparse.models import load_and_save as model_file
+from onnx_sparse.models.files import load_and_save as model_file
 
 
 class TestFromOnnx:
@@ -75,7 +75,7 @@ class TestFromOnnx:
             changed.graph.node[-1].attribute[0].s = b"LOWEST"  # not ZERO
             return changed
 
-        monkeypatch.setattr("onnx_sparse.models.canonical.canonicalize", wrong)
+        monkeypatch.setattr("onnx_sparse.models.forms.canonical.canonicalize", wrong)
         assert cli("convert", segment_max, "-o", tmp_path / "out.onnx", "--verify").code == 1
         assert not (tmp_path / "out.onnx").exists()
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from onnx_sparse.commands.verification import failure
+from onnx_sparse.commands.sources.verification import failure
 from onnx_sparse.converters.verification.comparison import Record, Verdict
 
 
@@ -108,7 +108,7 @@ class TestFromTensorflow:
     def large(self, monkeypatch, tmp_path_factory):
         """A SavedModel with a small table that counts as large, because the limit is lowered."""
         tf = pytest.importorskip("tensorflow")
-        from onnx_sparse.models import load_and_save
+        from onnx_sparse.models.files import load_and_save
 
         monkeypatch.setattr(load_and_save, "_EXTERNAL", 1 << 20)
         module = tf.Module()
@@ -174,7 +174,7 @@ class TestFromTensorflow:
                     tensor.CopyFrom(onnx.numpy_helper.from_array(np.float32(7), tensor.name))
             return model
 
-        monkeypatch.setattr("onnx_sparse.models.function_bodies.embed_functions", break_it)
+        monkeypatch.setattr("onnx_sparse.models.forms.function_bodies.embed_functions", break_it)
         out = tmp_path / "out.onnx"
         result = cli("convert", saved_model, "-o", out, "--verify", "--portable")
         assert result.code == 1

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from onnx_sparse.cli import main
-from onnx_sparse.commands import findings
+from onnx_sparse.commands.description import findings
 from onnx_sparse.errors import CommandError
 
 

@@ -130,7 +130,7 @@ def test_what_is_replaced_keeps_its_mode(cli, tmp_path, out, option):
 
 
 def test_a_model_that_another_process_replaces_meanwhile_stays(cli, monkeypatch, out):
-    from onnx_sparse.commands import conversion
+    from onnx_sparse.commands.sources import steps as conversion
 
     path = save(out / "model.onnx", 10)
     read = conversion.loaded_source

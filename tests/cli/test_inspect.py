@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import onnx_sparse
-from onnx_sparse.commands.runnable_backends import native_library
+from onnx_sparse.commands.description.runnable_backends import native_library
 
 
 def test_says_what_is_in_the_model(cli, segment_max):

@@ -19,7 +19,7 @@ from torture.mutations import mutated_bytes
 
 import onnx_sparse
 from onnx_sparse.cli import main
-from onnx_sparse.commands.keyed_replacement import read_keyed
+from onnx_sparse.commands.table_updates.replacement import read_keyed
 from onnx_sparse.errors import CommandError
 
 KEYS = np.array([7, -(2**63), 2**62, 0, -1], np.int64)

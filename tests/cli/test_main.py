@@ -16,8 +16,8 @@ from random import Random
 import pytest
 
 from onnx_sparse.cli import main, output
-from onnx_sparse.commands import findings
-from onnx_sparse.commands.convert_settings import extended
+from onnx_sparse.commands.conversion.settings import extended
+from onnx_sparse.commands.description import findings
 from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.settings import settings_of
 

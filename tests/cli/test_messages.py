@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.commands.messages import messages_of_file
+from onnx_sparse.commands.inputs.messages import messages_of_file
 from onnx_sparse.errors import CommandError
 from onnx_sparse.rows.input_roles import find_roles
 from onnx_sparse.rows.message_files import masked_crc32c, read_records

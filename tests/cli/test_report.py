@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from onnx_sparse.cli import demo
-from onnx_sparse.commands import model_report
+from onnx_sparse.commands.reports import model_report
 from onnx_sparse.pictures import Picture, PictureNode
 from onnx_sparse.reports.model_picture import model_picture
 
@@ -131,7 +131,7 @@ def test_convert_writes_a_report_of_what_verification_refuses(cli, segment_max, 
         changed.graph.node[-1].attribute[0].s = b"LOWEST"  # not ZERO
         return changed
 
-    monkeypatch.setattr("onnx_sparse.models.canonical.canonicalize", wrong)
+    monkeypatch.setattr("onnx_sparse.models.forms.canonical.canonicalize", wrong)
     out, page = tmp_path / "out.onnx", tmp_path / "report.html"
     result = cli("convert", segment_max, "-o", out, "--verify", "--report", page)
     assert result.code == 1

@@ -291,7 +291,7 @@ class TestWrongModel:
         assert "SegmentMax: segment_ids[1] = 0 is less than segment_ids[0] = 1" in result.error
 
     def test_a_backend_that_is_not_installed(self, cli, segment_max, feeds):
-        from onnx_sparse.commands.runnable_backends import native_library
+        from onnx_sparse.commands.description.runnable_backends import native_library
 
         result = cli("run", segment_max, "--input", feeds, "--backend", "native")
         if native_library() is None:

@@ -21,18 +21,19 @@ from support.live_models import FORMS, MISSING, WIDTH, array_of, keys_of, live_m
 from torture.mutations import mutate_message
 
 import onnx_sparse
-from onnx_sparse.commands import table_updates
-from onnx_sparse.commands.table_contents import check_keys, compact_tables, shown_rows, states
-from onnx_sparse.commands.table_deltas import read_delta
-from onnx_sparse.commands.table_keys import Keys
-from onnx_sparse.commands.table_updates import update_tables
+from onnx_sparse.commands.table_updates import opened_model as table_updates
+from onnx_sparse.commands.table_updates.deltas import read_delta
+from onnx_sparse.commands.table_updates.keys import Keys
+from onnx_sparse.commands.table_updates.opened_model import update_tables
+from onnx_sparse.commands.tables.contents import check_keys, compact_tables, shown_rows, states
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
 from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import sole_writer
 from onnx_sparse.keyed_tables import key_index
-from onnx_sparse.models import data_parts, external_data, live_tables
-from onnx_sparse.models.quantization import quantize_tables
+from onnx_sparse.models.files import data_parts, external_data
+from onnx_sparse.models.tables import live_tables
+from onnx_sparse.models.tables.quantization import quantize_tables
 
 #: `pytest` draws few histories, and kills few processes; set the variables for more.
 DRAWS = int(os.environ.get("ONNX_SPARSE_HISTORIES", "1"))

@@ -13,7 +13,7 @@ from models.test_quantization import FEEDS, ROWS, WIDTH, model, table
 from onnx import helper, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.models.quantization import FORMATS, quantize_tables
+from onnx_sparse.models.tables.quantization import FORMATS, quantize_tables
 
 FEED = {name: FEEDS[name] for name in ("indices", "offsets", "default_index", "per_sample_weights")}
 NEW = np.random.default_rng(9).standard_normal((ROWS, WIDTH)).astype(np.float32)
@@ -99,7 +99,7 @@ def test_replace(cli, path, new):
 @pytest.mark.parametrize("others", [1, 3, 1000])
 def test_another_process_replaces_a_table_meanwhile(cli, path, new, tmp_path, monkeypatch, others):
     """Neither table is lost; a process that never comes to write says so."""
-    from onnx_sparse.models import external_data
+    from onnx_sparse.models.files import external_data
 
     np.save(tmp_path / "other.npy", NEW * 3)
     check, left = external_data.only_writer, [others]

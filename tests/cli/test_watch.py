@@ -22,7 +22,7 @@ import os, signal, sys, time
 def go_on():  # Python does not see a signal that comes just before a sleep
     while True: time.sleep(0.01)
 from onnx_sparse.cli import main
-from onnx_sparse.commands import conversion
+from onnx_sparse.commands.sources import steps as conversion
 def convert(self, progress):
     progress("running TensorFlow on the batch 'ordinary'")
     {action}

@@ -59,7 +59,7 @@ def test_a_model_in_memory_is_verified_with_itself(converted):
 
 
 def test_nothing_is_written_when_the_answers_differ(converted, tmp_path, monkeypatch):
-    from onnx_sparse.commands import verification
+    from onnx_sparse.commands.sources import verification
 
     monkeypatch.setattr(verification, "failure", lambda records, given: "verification fails, no model is written: x")
     with pytest.raises(ConversionError, match="verification fails"):

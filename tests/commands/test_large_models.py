@@ -14,8 +14,8 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnx_sparse
 from onnx_sparse.converters.errors import ConversionError
-from onnx_sparse.models.large_models import LARGE, load, make_whole, whole_size
-from onnx_sparse.models.references import LEAST, is_reference, point_to
+from onnx_sparse.models.data.references import LEAST, is_reference, point_to
+from onnx_sparse.models.files.large_models import LARGE, load, make_whole, whole_size
 
 _MIB = 1 << 20
 _ROWS, _WIDTH, _TABLES = 300 * _MIB // 4 // 256, 64, 4

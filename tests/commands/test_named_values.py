@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_sparse.commands.named_values import named_values
+from onnx_sparse.commands.inputs.named_values import named_values
 from onnx_sparse.errors import UsageError
 
 

@@ -10,9 +10,9 @@ import pytest
 from contract.models import BRANCHES, DEFAULTED, FUNCTIONS, SEGMENT_SUM, model
 
 import onnx_sparse
-from onnx_sparse.models import large_models
-from onnx_sparse.models.canonical import canonical_gaps
 from onnx_sparse.models.domain_nodes import domain_nodes
+from onnx_sparse.models.files import large_models
+from onnx_sparse.models.forms.canonical import canonical_gaps
 
 #: With an omitted input.
 SUM = "g (float[k] x, int64[k] i) => (float[s] y) { y = onnx_sparse.SegmentSum (x, i) }"

@@ -27,7 +27,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NoSuchFile, OrtDevice, O
 
 import onnx_sparse
 from onnx_sparse import KernelError
-from onnx_sparse.models.model_files import imported_opsets
+from onnx_sparse.models.files.model_files import imported_opsets
 from onnx_sparse.sessions.runtime import available_backends
 
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
@@ -60,7 +60,7 @@ import numpy as np, onnx
 from onnx import helper, numpy_helper
 import onnxruntime_extensions  # which imports torch where that is installed
 import onnx_sparse
-from onnx_sparse.models import large_models
+from onnx_sparse.models.files import large_models
 
 large_models.detach_large_tensors.__defaults__ = (1000,)
 rows = 2**19
@@ -144,7 +144,7 @@ class TestWaysIn:
 
     def test_a_model_too_large_for_protocol_buffers(self, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """The test lowers the limit; the same tensors are split off."""
-        from onnx_sparse.models import large_models
+        from onnx_sparse.models.files import large_models
 
         monkeypatch.setattr(large_models, "LEAST", 1000)
         monkeypatch.setattr(large_models.detach_large_tensors, "__defaults__", (1000,))

@@ -13,9 +13,9 @@ import pytest
 from onnx import ModelProto, TensorProto, defs, helper
 
 import onnx_sparse
-from onnx_sparse.models import apart, uninferable
-from onnx_sparse.models.apart import EndedProcessError, made_apart
-from onnx_sparse.models.onnx_tools import convert_version, infer_outputs, infer_shapes, inline_functions
+from onnx_sparse.models.tools import apart, uninferable
+from onnx_sparse.models.tools.apart import EndedProcessError, made_apart
+from onnx_sparse.models.tools.onnx_tools import convert_version, infer_outputs, infer_shapes, inline_functions
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 2, "other" : 1, "mine" : 1, "onnx_sparse" : 1]>'
 FIND = "ai.onnx.ml.LabelEncoder <keys_strings = [{key}], values_{kind}s = [{value}]>"

@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.models.quantization import FORMATS, TableChange, quantize_tables
+from onnx_sparse.models.tables.quantization import FORMATS, TableChange, quantize_tables
 from onnx_sparse.schemas import OPS
 
 Array = np.ndarray[Any, Any]

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_sparse import arrow
-from onnx_sparse.commands.feeds import read_feeds
+from onnx_sparse.commands.inputs.feeds import read_feeds
 from onnx_sparse.errors import CommandError
 from onnx_sparse.rows.model_features import Features, InputType
 from onnx_sparse.schemas.declaration import numpy_dtype

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from onnx_sparse.models.message_classes import declare_messages
+from onnx_sparse.models.data.message_classes import declare_messages
 from onnx_sparse.rows.model_features import InputType
 from onnx_sparse.schemas.declaration import element_type
 from onnx_sparse.serving import grpc_service, packed_numbers

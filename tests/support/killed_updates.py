@@ -17,7 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from onnx_sparse.commands import table_contents, table_updates
+from onnx_sparse.commands.table_updates import opened_model as table_updates
+from onnx_sparse.commands.tables import contents as table_contents
 from onnx_sparse.sessions import runtime  # noqa: F401  # imported once, not by each child
 
 #: The functions that change files.

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import onnx_sparse
-from onnx_sparse.commands.table_keys import Keys
+from onnx_sparse.commands.table_updates.keys import Keys
 
 WIDTH = 3
 #: How keys are written: their element type; None for row numbers.

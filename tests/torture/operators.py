@@ -2,9 +2,9 @@
 
 Each version of each operator stands alone in small models, with inputs that are untyped, empty, missing or of any type,
 attributes that are missing or of any value, in the main graph, in a branch and in a function. No call of
-`onnx_sparse.models.onnx_tools` may end its process or take long. With `--bare`, onnx itself is called: what ends then
-is what belongs into the table of `onnx_sparse.models.uninferable`. This needs onnx and numpy only, so each version of
-onnx can be walked: `VENV/bin/python tests/torture/operators.py --draws 60`. POSIX only.
+`onnx_sparse.models.tools.onnx_tools` may end its process or take long. With `--bare`, onnx itself is called: what ends
+then is what belongs into the table of `onnx_sparse.models.tools.uninferable`. This needs onnx and numpy only, so each
+version of onnx can be walked: `VENV/bin/python tests/torture/operators.py --draws 60`. POSIX only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from onnx.defs import OpSchema
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from onnx_sparse.models import onnx_tools
+from onnx_sparse.models.tools import onnx_tools
 
 #: How long a call may take, in seconds; other programs may have the processor.
 _PATIENCE = 20

@@ -105,7 +105,7 @@ def _unsound(path: Path) -> str:
     """What is wrong with a model; "" where onnx's checker and shape inference find nothing."""
     import onnx
 
-    from onnx_sparse.models.onnx_tools import check_model, infer_shapes
+    from onnx_sparse.models.tools.onnx_tools import check_model, infer_shapes
 
     try:
         with warnings.catch_warnings():

@@ -14,7 +14,7 @@ if sys.platform == "win32":
 
 from torture.operators import CALLS, Call, Case, cases_of, schemas, walk
 
-from onnx_sparse.models.uninferable import FATAL, WALKED
+from onnx_sparse.models.tools.uninferable import FATAL, WALKED
 
 INFERENCE = {name: call for name, call in CALLS.items() if name.startswith("infer")}
 

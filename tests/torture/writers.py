@@ -34,7 +34,7 @@ PATIENCE = 120
 _WRITER = """
 import sys
 from onnx_sparse.cli import main
-from onnx_sparse.models import load_and_save as model_file
+from onnx_sparse.models.files import load_and_save as model_file
 if sys.argv[1] == "pair":
     model_file._EXTERNAL = 1000
 sources, out = sys.argv[2:-1], sys.argv[-1]
@@ -48,7 +48,7 @@ for count in range(1_000_000):
 _LIMITED_WRITER = """
 import resource, sys
 from onnx_sparse.cli import main
-from onnx_sparse.models import load_and_save as model_file
+from onnx_sparse.models.files import load_and_save as model_file
 if sys.argv[1] == "pair":
     model_file._EXTERNAL = 1000
 limit = int(sys.argv[2])
@@ -162,7 +162,7 @@ class Torture(Seen):
     def convert_once(self, out: Path) -> int:
         """Convert in this process, which is another one than the writers before; returns the status."""
         from onnx_sparse.cli import main
-        from onnx_sparse.models import load_and_save as model_file
+        from onnx_sparse.models.files import load_and_save as model_file
 
         largest = 1000 if self.form == "pair" else model_file._EXTERNAL
         with mock.patch.object(model_file, "_EXTERNAL", largest), contextlib.redirect_stdout(None):

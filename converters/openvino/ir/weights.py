@@ -14,7 +14,7 @@ from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.openvino.element_types import CARRIED, NF4, ONNX_TYPES, PER_BYTE, PER_THREE_BYTES
 from onnx_sparse.converters.tensor import Array
 from onnx_sparse.files.ranges import FileRange, StoredFile
-from onnx_sparse.models.references import LEAST
+from onnx_sparse.models.data.references import LEAST
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 _FLOAT8 = {

@@ -18,8 +18,8 @@ from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering.segment_reductions import SCATTERED
 from onnx_sparse.models.graphs import attribute
-from onnx_sparse.models.inlining import with_inlined, without_calls_of_functions
-from onnx_sparse.models.onnx_tools import with_inferred_types
+from onnx_sparse.models.tools.inlining import with_inlined, without_calls_of_functions
+from onnx_sparse.models.tools.onnx_tools import with_inferred_types
 from onnx_sparse.schemas.declaration import FLOATS, NUMBERS, dtype_name
 
 #: What the rows of equal ids can become.

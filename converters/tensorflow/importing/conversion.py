@@ -19,8 +19,8 @@ from onnx_sparse.converters.tensorflow.reading.model import Model
 from onnx_sparse.converters.tensorflow.reading.ports import Port
 from onnx_sparse.converters.writing.graph_emitter import value_info
 from onnx_sparse.converters.writing.states import Pairs
+from onnx_sparse.models.data.references import tensor_of
 from onnx_sparse.models.graphs import graphs
-from onnx_sparse.models.references import tensor_of
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.declaration import DType
 from onnx_sparse.schemas.states import write_states

@@ -24,7 +24,7 @@ from onnx_sparse.converters.tensorflow.importing.makers import Makers
 from onnx_sparse.converters.tensorflow.reading.element_types import onnx_type
 from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
-from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
+from onnx_sparse.models.data.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.schemas.declaration import numpy_dtype
 
 #: How many rows are computed at a time.

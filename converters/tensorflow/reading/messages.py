@@ -6,7 +6,7 @@ own into the default pool when it is imported into the same process.
 
 from __future__ import annotations
 
-from onnx_sparse.models.message_classes import declare_messages
+from onnx_sparse.models.data.message_classes import declare_messages
 
 #: TensorFlow's element types by number.
 _DATA_TYPES = """

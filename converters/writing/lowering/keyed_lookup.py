@@ -14,7 +14,7 @@ from onnx import TensorProto
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Array, Tensor
 from onnx_sparse.converters.writing.emitter import Emitter
-from onnx_sparse.models.arrays_on_disk import empty_array, row_ranges
+from onnx_sparse.models.data.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, numpy_dtype
 from onnx_sparse.schemas.validation import KernelError
 

@@ -21,8 +21,8 @@ from onnx_sparse.cli.convert import printing
 from onnx_sparse.cli.help_topics import Topic
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
-from onnx_sparse.commands.convert_settings import VERIFICATION, WRITTEN, ConvertSettings, extended
-from onnx_sparse.commands.convert_source import ConvertDocument, check, convert_source
+from onnx_sparse.commands.conversion.settings import VERIFICATION, WRITTEN, ConvertSettings, extended
+from onnx_sparse.commands.conversion.source import ConvertDocument, check, convert_source
 from onnx_sparse.converters.roads.road import AnyRoad
 from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.errors import CommandError
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _convert(road: AnyRoad, settings: ConvertSettings, tell: Progress, *, json: bool) -> int:
-    from onnx_sparse.models.references import holding_arrays
+    from onnx_sparse.models.data.references import holding_arrays
 
     with holding_arrays(), output.progress(f"reading {settings.source}", tell, quiet=json) as progress:
         made = convert_source(road, replace(settings, progress=progress))
@@ -95,8 +95,8 @@ def _convert(road: AnyRoad, settings: ConvertSettings, tell: Progress, *, json: 
 
 
 def _show(document: ConvertDocument, *, agrees: bool) -> None:
-    from onnx_sparse.commands.model_graph import who_runs
-    from onnx_sparse.models.load_and_save import size_text
+    from onnx_sparse.commands.inputs.model_graph import who_runs
+    from onnx_sparse.models.files.load_and_save import size_text
 
     if document["verification"] is not None:
         printing.show_verification(document["verification"])

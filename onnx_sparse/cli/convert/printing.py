@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onnx_sparse.cli import output
-from onnx_sparse.commands.convert_source import ConvertDocument
-from onnx_sparse.commands.smaller_tables import SmallerTables
-from onnx_sparse.commands.verification import Verified, distance
-from onnx_sparse.models.load_and_save import size_text
+from onnx_sparse.commands.conversion.smaller_tables import SmallerTables
+from onnx_sparse.commands.conversion.source import ConvertDocument
+from onnx_sparse.commands.sources.verification import Verified, distance
+from onnx_sparse.models.files.load_and_save import size_text
 
 _STYLES = {"ok": "green", "DIFFERS": "bold red", "NOT COMPARED": "bold red", "REFUSED": "bold red"}
 

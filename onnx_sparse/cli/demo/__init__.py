@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, run and compare."""
-    from onnx_sparse.commands.model_graph import nodes
+    from onnx_sparse.commands.inputs.model_graph import nodes
 
     if arguments.all and not arguments.keep:
         raise CommandError("--all keeps sources: say where with --keep DIR")
@@ -184,7 +184,7 @@ def _keep(shown: _Demonstration, folder: Path) -> list[Path]:
     """Write the model and its inputs; returns the paths of everything kept."""
     from onnx_sparse.files.array_file import save_npz
     from onnx_sparse.files.new_file import new_file
-    from onnx_sparse.models.load_and_save import save_model
+    from onnx_sparse.models.files.load_and_save import save_model
 
     model_path, inputs_path, rows_path = folder / _MODEL, folder / _INPUTS, folder / _ROWS
     save_model(shown.model, model_path)

@@ -89,7 +89,7 @@ def _tolerance(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay the layers."""
-    from onnx_sparse.commands.runnable_backends import chosen_backend
+    from onnx_sparse.commands.description.runnable_backends import chosen_backend
     from onnx_sparse.converters.ascend.atb.handlers import Choices
     from onnx_sparse.converters.ascend.atb.operation import OperationRunner
     from onnx_sparse.converters.ascend.atb.two_dumps import pairs

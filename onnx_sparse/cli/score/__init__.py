@@ -26,7 +26,7 @@ from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, given
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
-from onnx_sparse.commands.score_files import Scored, ScoreSettings, Watch, score_files
+from onnx_sparse.commands.scoring.score_files import Scored, ScoreSettings, Watch, score_files
 from onnx_sparse.errors import CommandError, UsageError
 
 if TYPE_CHECKING:

@@ -79,10 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, name: str, tell: Progress) -> int:
-    from onnx_sparse.commands.findings import refuse_domain_errors
-    from onnx_sparse.commands.forms import DOMAIN_FORM, form_of
+    from onnx_sparse.commands.description.findings import refuse_domain_errors
+    from onnx_sparse.commands.description.forms import DOMAIN_FORM, form_of
     from onnx_sparse.files.new_folder import new_parts
-    from onnx_sparse.models.load_and_save import load_model
+    from onnx_sparse.models.files.load_and_save import load_model
 
     model = load_model(arguments.model)
     refuse_domain_errors(model, arguments.model)
@@ -190,7 +190,7 @@ def _write(
     """Write the files, and read from the model what Triton will: the inputs and outputs that ONNX Runtime says."""
     from onnx_sparse.cli.triton.batching import take_row_lengths
     from onnx_sparse.cli.triton.config import Batching, config_text, model_config
-    from onnx_sparse.models.load_and_save import save_model
+    from onnx_sparse.models.files.load_and_save import save_model
 
     lengths = take_row_lengths(model, known) if batched else {}
     _state_ranks(model)
@@ -226,7 +226,7 @@ def _state_ranks(model: ModelProto) -> None:
     Raises:
         CommandError: The shape of an input or output is not known.
     """
-    from onnx_sparse.commands.model_graph import infer_types, required_inputs
+    from onnx_sparse.commands.inputs.model_graph import infer_types, required_inputs
 
     unknown = [value for value in model.graph.output if not value.type.tensor_type.HasField("shape")]
     if unknown:
@@ -259,7 +259,7 @@ def _opened(path: Path, library: Path | None) -> Any:
 
 
 def _show(document: dict[str, Any], folder: Path) -> None:
-    from onnx_sparse.models.load_and_save import size_text
+    from onnx_sparse.models.files.load_and_save import size_text
 
     config = document["config"]
     rows = config["max_batch_size"]

@@ -9,7 +9,7 @@ from onnx import ModelProto, parser
 from support.fused_models import SCATTERED_ROWS, Pair
 
 import onnx_sparse
-from onnx_sparse.models.function_bodies import embed_functions
+from onnx_sparse.models.forms.function_bodies import embed_functions
 from onnx_sparse.schemas import DOMAIN
 
 FEEDS = {
@@ -122,7 +122,7 @@ def test_names_are_not_taken_twice():
 
 
 def test_large_tables_are_not_copied_through_protobuf(monkeypatch: pytest.MonkeyPatch):
-    from onnx_sparse.models import large_models
+    from onnx_sparse.models.files import large_models
 
     monkeypatch.setattr(large_models, "LEAST", 64)
     table = np.arange(160, dtype=np.float32).reshape(10, 16)

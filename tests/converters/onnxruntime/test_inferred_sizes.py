@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import onnx_sparse
 from onnx_sparse.converters.onnxruntime.guards import guard
-from onnx_sparse.models.onnx_tools import with_inferred_types
+from onnx_sparse.models.tools.onnx_tools import with_inferred_types
 
 
 @pytest.mark.parametrize("between", [[], ["Reshape"], ["Identity"], ["Cast", "Reshape", "Cast"]])

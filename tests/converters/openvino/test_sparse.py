@@ -13,8 +13,8 @@ from support.openvino_irs import IrBuilder, type_name
 from onnx_sparse import InferenceSession
 from onnx_sparse.converters import ConversionError
 from onnx_sparse.converters.openvino import convert
-from onnx_sparse.models.canonical import canonical_gaps
 from onnx_sparse.models.domain_nodes import domain_nodes
+from onnx_sparse.models.forms.canonical import canonical_gaps
 
 F = np.float32
 TABLE = F([[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]])

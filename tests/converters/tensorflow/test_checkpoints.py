@@ -19,7 +19,7 @@ from onnx_sparse.converters.errors import ConversionError, Unsupported  # noqa: 
 from onnx_sparse.converters.tensorflow import convert, large_tables, load, verify  # noqa: E402
 from onnx_sparse.converters.tensorflow.reading import checkpoint as checkpoint_reader  # noqa: E402
 from onnx_sparse.converters.tensorflow.reading.checkpoint import Checkpoint  # noqa: E402
-from onnx_sparse.models import arrays_on_disk  # noqa: E402
+from onnx_sparse.models.data import arrays_on_disk  # noqa: E402
 
 F = np.float32
 RNG = np.random.default_rng(0)

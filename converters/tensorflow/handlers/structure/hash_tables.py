@@ -23,7 +23,7 @@ from onnx_sparse.converters.tensorflow.reading.node_types import NodeDef
 from onnx_sparse.converters.tensorflow.reading.scopes import Origin, Scope
 from onnx_sparse.converters.writing.lowering.keyed_lookup import joined
 from onnx_sparse.converters.writing.lowering.partitioning import dynamic_stitch
-from onnx_sparse.models.arrays_on_disk import row_ranges
+from onnx_sparse.models.data.arrays_on_disk import row_ranges
 
 _KINDS = ("TFRA>CuckooHashTable", "TFRA>HkvHashTable")
 _FINDS = tuple(f"{name}Find{what}" for name in _KINDS for what in ("", "WithExists"))

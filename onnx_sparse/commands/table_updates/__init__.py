@@ -1,0 +1,11 @@
+"""Changes of a model's tables: what is written grows with the change, not with the table.
+
+`opened_model` writes them, from the `deltas` of rows by their `keys`; `replacement` puts other keys and rows in place
+of a table.
+"""
+
+from __future__ import annotations
+
+from onnx_sparse.commands.table_updates.opened_model import OpenedModel
+
+__all__ = ["OpenedModel"]
