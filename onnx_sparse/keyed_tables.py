@@ -14,26 +14,15 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from onnx_sparse.reference import evaluate
-from onnx_sparse.reference.farmhash import fingerprint64
-from onnx_sparse.reference.key_index import (
-    TEXT_KIND,
-    KeyIndex,
-    checksum_of_keys,
-    checksum_of_slots,
-    hash_of_integers,
-    kind_of,
-)
+from onnx_sparse.reference import keyed_tables as reference
 from onnx_sparse.schemas import DOMAIN, OPSET_VERSION, keyed_tables
 from onnx_sparse.schemas.declaration import Op, element_type
-from onnx_sparse.schemas.validation import KernelError
 from onnx_sparse.sessions.runtime import InferenceSession, available_backends
 
 Array = np.ndarray[Any, Any]
 
 #: Fewer keys are indexed by numpy before a session would have started.
 _FEW = 10_000
-#: So many keys or slots are read at a time.
-_BLOCK = 1 << 20
 
 
 def key_index(keys: Array) -> Array:
@@ -80,37 +69,20 @@ def split_text(key_bytes: Array, key_offsets: Array) -> list[bytes]:
 
 
 def require_index(index: Array | None, *keys: Array) -> None:
-    """Compare an index with its keys: its header, and both checksums. Without an index, only the keys are checked.
+    """Compare an index with all of its keys and slots. Without an index, only the keys are checked.
 
     Args:
         index: The index, uint8[B], or None. One without bytes is none.
         keys: The keys, or the bytes and offsets of text.
 
     Raises:
-        KernelError: It is damaged, or an index of other keys; without one, a key is a duplicate.
+        KernelError: It is damaged, or an index of other keys; the offsets are not those of these bytes; without an
+            index, a key is a duplicate.
     """
     if index is None or not index.size:
         _built(keyed_tables.INDEX_KEYS if len(keys) == 1 else keyed_tables.INDEX_STRINGS, *keys)
         return
-    text = len(keys) == 2
-    count = len(keys[-1]) - text
-    found = KeyIndex.of(index, count, TEXT_KIND if text else kind_of(keys[0].dtype))
-    of_keys = of_slots = 0
-    for first in range(0, count, _BLOCK):
-        end = min(first + _BLOCK, count)
-        if text:
-            offsets = keys[1][first : end + 1]
-            hashes = fingerprint64(split_text(keys[0][offsets[0] : offsets[-1]], offsets - offsets[0]))
-        else:
-            hashes = hash_of_integers(keys[0][first:end])
-        of_keys += checksum_of_keys(hashes, first)
-    for first in range(0, len(found.slots), _BLOCK):
-        of_slots += checksum_of_slots(found.slots[first : first + _BLOCK], first)
-    for what, recorded, computed in zip(("keys", "slots"), found.checksums, (of_keys, of_slots), strict=True):
-        if recorded != computed % 2**64:
-            raise KernelError(
-                f"index has the checksum {recorded:#018x} of its {what}; that of these is {computed % 2**64:#018x}"
-            )
+    reference.require_index(index, *keys)
 
 
 def _built(op: Op, *inputs: Array) -> Array:

@@ -55,8 +55,9 @@ _FOUND = """
 - Without `index`, one is built: once when the session starts, if the keys are an initializer, and else in each run.
   That refuses duplicates, too.
 - An index of another version, type or number of keys is an error, as is one of another size, or one that names a key
-  beyond the last. An index of other keys misses keys: `onnx-sparse check` compares its checksums. Whatever an index
-  holds, nothing is read outside of the inputs, and each search ends.
+  beyond the last. An index of other keys misses keys: `onnx-sparse check` compares its checksums, and so
+  does a session if the environment has `ONNX_SPARSE_CHECK_INDEX=1`. Whatever an index holds, nothing is read outside of
+  the inputs, and each search ends.
 - No keys, and no queries, are legal.
 - Absent queries are not counted. Positions below 0 say which they are, and one table may be asked after another, so
   only the model knows which absences matter: Less, Cast and ReduceSum count these."""

@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an ONNX file, and its name in addresses (default: the file's, without .onnx)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="report what bounds requests and what each model costs; serve nothing"
+        "--check",
+        action="store_true",
+        help="check the indexes of keyed tables, report what bounds requests and what each model costs; serve nothing",
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1, for this machine only)")
     parser.add_argument("--port", type=int, default=8080, help="the port of HTTP, 0 for any free port (default: 8080)")

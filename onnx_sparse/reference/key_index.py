@@ -21,6 +21,7 @@ _HEADER = struct.Struct("<8sII6Q")
 _BUCKET = 16  # slots
 _KEYS_IN_BUCKET = 12
 _MOST_KEYS = 2**32 - 2
+_BLOCK = 1 << 20  # keys or slots that are read at a time
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -84,12 +85,14 @@ class KeyIndex:
         count: The number of keys.
         longest: The most buckets that one search reads.
         checksums: That of the keys, and that of the slots.
+        unused: The last word of the header.
         slots: uint32[S].
     """
 
     count: int
     longest: int
     checksums: tuple[int, int]
+    unused: int
     slots: Array
 
     @classmethod
@@ -101,7 +104,7 @@ class KeyIndex:
         """
         if len(index) < _HEADER.size or index[: len(MAGIC)].tobytes() != MAGIC:
             raise KernelError(f"index is no index of keys: it does not begin with {MAGIC.decode()}")
-        _, version, its_kind, keys, size, longest, *checksums, _ = _HEADER.unpack(index[: _HEADER.size].tobytes())
+        _, version, its_kind, keys, size, longest, *checksums, unused = _HEADER.unpack(index[: _HEADER.size].tobytes())
         if version != VERSION:
             raise KernelError(f"index has version {version}; {VERSION} is read")
         if its_kind != kind:
@@ -113,7 +116,41 @@ class KeyIndex:
             raise KernelError(f"index has {len(index)} bytes; expected {_HEADER.size} and 4 for each of {size} slots")
         if left_over or buckets < count // _KEYS_IN_BUCKET + 1 or not 0 < longest <= buckets:
             raise KernelError(f"index is damaged: {size} slots, and searches of at most {longest} buckets")
-        return cls(count, longest, (checksums[0], checksums[1]), index[_HEADER.size :].view("<u4"))
+        return cls(count, longest, (checksums[0], checksums[1]), unused, index[_HEADER.size :].view("<u4"))
+
+    def require(self, hashes: Callable[[int, int], Array]) -> None:
+        """Refuse an index that is not the one of its keys. No slot is compared: a checksum is.
+
+        Args:
+            hashes: The hashes of the keys from one position to another, uint64[N].
+
+        Raises:
+            KernelError: It is damaged, or an index of other keys.
+        """
+        per_home = np.zeros(self.count // _KEYS_IN_BUCKET + 1, np.int64)
+        of_keys = of_slots = 0
+        for first in range(0, self.count, _BLOCK):
+            block = hashes(first, min(first + _BLOCK, self.count))
+            of_keys += checksum_of_keys(block, first)
+            per_home += np.bincount(_places(block, self.count)[0], minlength=len(per_home))
+        for first in range(0, len(self.slots), _BLOCK):
+            of_slots += checksum_of_slots(self.slots[first : first + _BLOCK], first)
+        # The keys of a home end where they would if the homes before it were full up to theirs, or after these.
+        starts = np.arange(len(per_home)) * _BUCKET
+        ends = np.cumsum(per_home) + np.maximum.accumulate(starts - np.cumsum(per_home) + per_home)
+        searched = (ends - 1) // _BUCKET - starts // _BUCKET + 1
+        fields = {
+            "checksum of the keys": (self.checksums[0], of_keys % 2**64),
+            "number of slots": (len(self.slots), max(len(per_home), -(-int(ends[-1]) // _BUCKET)) * _BUCKET),
+            "most buckets of a search": (self.longest, int(searched[per_home > 0].max(initial=1))),
+            "checksum of the slots": (self.checksums[1], of_slots % 2**64),
+            "last word of the header": (self.unused, 0),
+        }
+        for name, (recorded, computed) in fields.items():
+            if recorded != computed:
+                raise KernelError(
+                    f"index is damaged, or of other keys: its {name} is {recorded:#x}, expected {computed:#x}"
+                )
 
     def find(self, hashes: Array, equal: Callable[[Array, Array], Array]) -> Array:
         """The position of each query among the keys, or -1, int64[Q].

@@ -52,6 +52,26 @@ def index_strings(key_bytes: Array, key_offsets: Array) -> Array:
     return _index_of_text(key_bytes, key_offsets)
 
 
+def require_index(index: Array, *keys: Array) -> None:
+    """Compare an index with all of its keys and slots: its header, and both checksums.
+
+    Args:
+        index: The index, uint8[B].
+        keys: The keys, or the bytes and offsets of text.
+
+    Raises:
+        KernelError: It is damaged, or an index of other keys; or the offsets are not those of these bytes.
+    """
+    if len(keys) == 1:
+        found = KeyIndex.of(index, len(keys[0]), kind_of(keys[0].dtype))
+        found.require(lambda first, end: hash_of_integers(keys[0][first:end]))
+        return
+    key_bytes, key_offsets = keys
+    require_row_splits("key_offsets", key_offsets, len(key_bytes))
+    found = KeyIndex.of(index, len(key_offsets) - 1, TEXT_KIND)
+    found.require(lambda first, end: fingerprint64(_texts(key_bytes, key_offsets, range(first, end))))
+
+
 def _index_of(keys: Array) -> Array:
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     for again in np.flatnonzero(first[which.reshape(-1)] < np.arange(len(keys)))[:1]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_sparse.models.files.model_files import read_model
+from onnx_sparse.models.tables.constant_keys import checking_indexes
 from onnx_sparse.rows.row_independence import reason_against_joining
 from onnx_sparse.rows.sample_rows import Draws
 from onnx_sparse.serving.served_model import LoadedModel, one_line
@@ -30,7 +31,7 @@ def costs(settings: Settings) -> dict[str, Any]:
         milliseconds of a run by number of rows, of generated rows; no number where the model takes none of them.
 
     Raises:
-        StartError: A model cannot be opened.
+        StartError: A model cannot be opened, or an index of its keyed tables is damaged.
     """
     limits = settings.limits
     bounds = {
@@ -39,8 +40,10 @@ def costs(settings: Settings) -> dict[str, Any]:
         "requests of a run": limits.batch_requests,
         "seconds of a run": limits.run_seconds,
     }
+    with checking_indexes():
+        served = opened(settings)
     models = {}
-    for name, model in opened(settings).items():
+    for name, model in served.items():
         loaded = model.loaded
         states = look(model.path).states
         reason = reason_against_joining(loaded.timed, loaded.features)

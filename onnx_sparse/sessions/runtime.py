@@ -18,6 +18,7 @@ from onnx_sparse.installation import reinstall_command
 from onnx_sparse.models.domain_nodes import refuse_illegal_attributes
 from onnx_sparse.models.files.large_models import detach_large_tensors
 from onnx_sparse.models.files.model_files import model_of
+from onnx_sparse.models.tables.constant_keys import require_indexes
 from onnx_sparse.models.tools.inlining import has_renamed_bodies, without_calls_of_functions
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
@@ -30,7 +31,7 @@ from onnx_sparse.sessions import bfloat16, pending_callbacks, string_values
 from onnx_sparse.sessions.binding import Binding
 from onnx_sparse.sessions.model_sources import data_folder, session_source, without_functions
 from onnx_sparse.sessions.random_access import data_files, expect_random_reads
-from onnx_sparse.sessions.start_errors import config_entry, errors_explained
+from onnx_sparse.sessions.start_errors import NO_FOLDER, config_entry, errors_explained
 from onnx_sparse.settings import Backend
 from onnx_sparse.shown import Shown, Table
 
@@ -268,6 +269,8 @@ class InferenceSession(Shown, ort.InferenceSession):  # type: ignore[misc]  # ON
         if not isinstance(model, ModelProto):
             return model
         is_native = self._backend == "native"
+        if not is_native:
+            require_indexes(model, "" if self._folder == NO_FOLDER else self._folder)
         model, tensors = detach_large_tensors(model)
         if is_native and has_renamed_bodies(model.functions):
             model = without_calls_of_functions(model)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import os
 import socket
 import subprocess
 import sys
 
+import numpy as np
+import onnx
+import onnx.parser
 import pytest
+from onnx import numpy_helper
+
+from onnx_sparse.keyed_tables import key_index
 
 
 @pytest.mark.parametrize(
@@ -61,3 +68,21 @@ def test_without_the_extra(cli, segment_max, monkeypatch):
     assert result.code == 1
     assert "serving needs grpc: pip install " in result.err
     assert "uvicorn" in result.err
+
+
+def test_check_refuses_a_damaged_index(cli, tmp_path):
+    """A missing key, which a server that does not check would answer with -1."""
+    text = """<ir_version: 10, opset_import: ["" : 18, "onnx_sparse" : 1]>
+    g (int64[n] ids) => (int64[n] found) { found = onnx_sparse.FindKeys (ids_keys, ids_index, ids) }"""
+    model, keys = onnx.parser.parse_model(text), np.arange(100) * 7
+    for damaged in (False, True):
+        index = key_index(keys)
+        index[np.flatnonzero(index[64:])[0] + 64] ^= damaged
+        constants = {"ids_keys": keys, "ids_index": index}
+        model.graph.ClearField("initializer")
+        model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+        onnx.save(model, tmp_path / "model.onnx")
+        result = cli("serve", "--check", tmp_path / "model.onnx")
+        assert result.code == damaged
+    assert "FindKeys: ids_index: index is damaged, or of other keys: its checksum of the slots is 0x" in result.error
+    assert "ONNX_SPARSE_CHECK_INDEX" not in os.environ

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -256,7 +257,7 @@ def test_an_index_of_replaced_keys_is_told_from_its_checksum() -> None:
     keys = np.arange(1000)
     index = keyed_tables.key_index(keys)
     keys[7] = 5000
-    with pytest.raises(KernelError, match=r"index has the checksum 0x[0-9a-f]{16} of its keys; that of these is 0x"):
+    with pytest.raises(KernelError, match=r"other keys: its checksum of the keys is 0x[0-9a-f]+, expected 0x"):
         keyed_tables.require_index(index, keys)
 
 
@@ -279,7 +280,7 @@ def test_the_first_of_equal_keys_is_found_after_lowering() -> None:
         ({}, ""),
         ({"index": np.zeros(0, np.uint8)}, ""),
         ({"keys": np.arange(20000) // 2, "index": np.zeros(0, np.uint8)}, "keys[1] = 0 is also keys[0]"),
-        ({"keys": np.arange(20000) * 3}, "index has the checksum 0x"),
+        ({"keys": np.arange(20000) * 3}, "index is damaged, or of other keys: its checksum of the keys is 0x"),
         ({"keys": np.arange(19999)}, "index is of 20000 keys; there are 19999"),
     ],
 )
@@ -296,3 +297,101 @@ def test_check_finds_texts_that_are_duplicates(tmp_path: Path) -> None:
     onnx.save(lookup("FindStrings", np.array(["a"]), **joined([b"b", b"a", b"a"])), tmp_path / "m.onnx")
     errors = [f.message for f in onnx_sparse.check(tmp_path / "m.onnx").findings if f.level == "error"]
     assert errors == ["key 2 = 'a' is also key 1"]
+
+
+def tables(count: int) -> dict[str, Inputs]:
+    """The constants of a lookup by operator and type, with an index of several buckets and searches of two."""
+    made = {
+        f"FindKeys {dtype}": {"keys": (np.arange(count) * 7919 % 1000003).astype(dtype)}
+        for dtype in ("int32", "int64", "uint64")
+    }
+    made["FindStrings"] = joined([f"key {number}".encode() for number in range(count)])
+    indexed = {}
+    for name, keys in made.items():
+        build = keyed_tables.key_index if len(keys) == 1 else keyed_tables.text_index
+        indexed[name] = keys | {"index": build(*keys.values())}
+    return indexed
+
+
+def damages(constants: Inputs) -> dict[str, Inputs]:
+    """The constants with one bit of another value in each of their bytes, and with indexes of other lengths."""
+    found = {}
+    for name, array in constants.items():
+        for at in range(array.nbytes):
+            changed = array.copy()
+            changed.view(np.uint8)[at] ^= 1 << at % 8
+            found[f"{name}, byte {at}"] = constants | {name: changed}
+    index = constants["index"]
+    found |= {f"length {n}": constants | {"index": index[:n]} for n in (1, 63, 64, len(index) - 64, len(index) - 1)}
+    longer = np.concatenate([index, np.zeros(64, np.uint8)])
+    found["longer"] = constants | {"index": longer.copy()}
+    longer[24:32].view("<u8")[0] += 16
+    found["longer, and its header says so"] = constants | {"index": longer}
+    longest = index.copy()
+    longest[32:40].view("<u8")[0] = len(index[64:]) // 64
+    if (longest != index).any():
+        found["all buckets searched"] = constants | {"index": longest}
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 13, 30])
+@pytest.mark.parametrize("table", tables(1))
+def test_every_damage_is_found(table: str, count: int) -> None:
+    """Of each byte of header, slots, keys and offsets, and of every length."""
+    constants = tables(count)[table]
+    for changed in damages(constants).values():
+        index, *keys = (changed[name] for name in ("index", *(name for name in constants if name != "index")))
+        with pytest.raises(KernelError, match=r"^(index|key_offsets)"):
+            keyed_tables.require_index(index, *keys)
+
+
+@pytest.mark.parametrize("table", tables(1))
+def test_a_session_that_is_told_so_refuses_every_damage(table: str, monkeypatch: Any) -> None:
+    """With the same message on both backends. Many damages are silent otherwise."""
+    op = table.split()[0]
+    random = np.random.default_rng(len(table))
+
+    def said(constants: Inputs, check: str) -> list[str]:
+        monkeypatch.setenv("ONNX_SPARSE_CHECK_INDEX", check)
+        model = lookup(op, constants.get("keys", np.array([""], object))[:1], **constants)
+        errors = []
+        for backend in ("native", "python"):
+            try:
+                onnx_sparse.InferenceSession(model, backend=backend)
+            except KernelError as error:
+                errors.append(str(error))
+        return errors
+
+    silent = 0
+    for count in (0, 1, 13, 300):
+        constants = tables(count)[table]
+        assert said(constants, "1") == []
+        found = damages(constants)
+        for name in ["longer, and its header says so", *random.permutation(list(found))[:5]]:
+            errors = said(found[name], "1")
+            assert len(errors) == 2
+            assert len(set(errors)) == 1
+            assert re.match(
+                rf"{op}: index: (index|key_offsets\[).*; copy its file again, or build the index ", errors[0]
+            )
+            silent += not said(found[name], "0")
+    assert silent > 8
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+def test_an_index_in_another_file_is_checked(backend: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """Also the second of two tables, by its name."""
+    constants = tables(20000)["FindKeys int64"]
+    model = lookup("FindKeys", constants["keys"], **constants)
+    second = lookup("FindKeys", constants["keys"], **constants)
+    model = onnx.compose.merge_models(model, onnx.compose.add_prefix(second, "shop."), io_map=[])
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data")
+    monkeypatch.setenv("ONNX_SPARSE_CHECK_INDEX", "1")
+    onnx_sparse.InferenceSession(tmp_path / "m.onnx", backend=backend)
+    data = bytearray((tmp_path / "m.data").read_bytes())
+    data[-4000] ^= 1
+    (tmp_path / "m.data").write_bytes(data)
+    with pytest.raises(KernelError, match=r"FindKeys: shop\.index: index is damaged, or of other keys: its checksum"):
+        onnx_sparse.InferenceSession(tmp_path / "m.onnx", backend=backend)
+    monkeypatch.delenv("ONNX_SPARSE_CHECK_INDEX")
+    onnx_sparse.InferenceSession(tmp_path / "m.onnx", backend=backend)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_sparse.errors import CommandError, one_line, printable
 
@@ -225,30 +225,25 @@ def _external_data(model: ModelProto, path: Path) -> Iterator[Finding]:
 def _keyed_tables(model: ModelProto, path: Path) -> Iterator[Finding]:
     """Duplicates among constant keys, and indexes of other keys. A session reads too few keys to find these."""
     from onnx_sparse.keyed_tables import require_index
-    from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
     from onnx_sparse.models.files.large_models import load
-    from onnx_sparse.models.graphs import all_nodes, array_of
+    from onnx_sparse.models.graphs import all_nodes
+    from onnx_sparse.models.tables.constant_keys import constant_keys
     from onnx_sparse.schemas.keyed_tables import FIND_KEYS, FIND_STRINGS
     from onnx_sparse.schemas.validation import KernelError
-
-    def array(found: DomainNode, name: str) -> Any:
-        value = dict(zip((i.name for i in found.op.inputs), found.node.input, strict=False)).get(name, "")
-        return array_of(found.constants[value]) if value in found.constants else None
 
     if not any(node.op_type in (FIND_KEYS.name, FIND_STRINGS.name) for node in all_nodes(model.graph.node)):
         return
     try:
-        placed = [found for found in domain_nodes(load(path)) if found.op in (FIND_KEYS, FIND_STRINGS)]
+        placed = list(constant_keys(load(path)))
     except (OSError, ValueError):  # which are findings already
         return
-    for found in placed:
-        keys = [array(found, name) for name in found.op.read_by_body]
-        if all(values is not None for values in keys):
-            try:
-                require_index(array(found, "index"), *keys)
-            except KernelError as error:
-                message = str(error).removeprefix(f"Index{found.op.name.removeprefix('Find')}: ")
-                yield Finding(_ERROR, printable(found.node.name or found.node.output[0]), printable(message))
+    for lookup in placed:
+        try:
+            require_index(lookup.index, *lookup.keys)
+        except KernelError as error:
+            node = lookup.found.node
+            message = str(error).removeprefix(f"Index{node.op_type.removeprefix('Find')}: ")
+            yield Finding(_ERROR, printable(node.name or node.output[0]), printable(message))
 
 
 def _clean(message: str) -> str:

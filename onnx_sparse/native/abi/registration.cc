@@ -150,11 +150,15 @@ void keep_in_huge_pages(const Tensor& constant) {
   prefer_huge_pages(constant.data, static_cast<size_t>(constant.size()) * size_of(constant.type));
 }
 
-// Whether a node has an input, which may be computed.
-bool has_input(const OrtApi& api, const OrtKernelInfo* info, size_t input) {
+// The name of a node's input, which may be computed; empty where it has none.
+std::string input_name(const OrtApi& api, const OrtKernelInfo* info, size_t input) {
   size_t size = 0;  // with the terminating zero
-  const Status failed(api.KernelInfo_GetInputName(info, input, nullptr, &size), {&api});
-  return failed == nullptr && size > 1;
+  const Status unknown(api.KernelInfo_GetInputName(info, input, nullptr, &size), {&api});
+  if (unknown != nullptr || size <= 1) return "";
+  std::string name(size, '\0');
+  check_status(api, api.KernelInfo_GetInputName(info, input, name.data(), &size));
+  name.resize(size - 1);
+  return name;
 }
 
 using Constants = std::array<Tensor, declarations::kMostInputs>;
@@ -166,8 +170,9 @@ std::shared_ptr<const void> prepare(const Runtime& runtime, const OrtKernelInfo*
   if (entry.compute != find_keys && !text) return nullptr;
   check_inputs(entry.declaration, constants.data());
   const size_t index = text ? 2 : 1;
-  if (!constants[index] && has_input(runtime.api, info, index)) return nullptr;
-  return prepare_keys(constants.data(), text);
+  const std::string name = input_name(runtime.api, info, index);
+  if (!constants[index] && !name.empty()) return nullptr;
+  return prepare_keys(constants.data(), text, name);
 }
 
 // An operator with its outputs' type variables bound.

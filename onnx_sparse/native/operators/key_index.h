@@ -10,14 +10,19 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "abi/tensor.h"
+#include "abi/validation.h"
 #include "operators/first_refused.h"
 #include "operators/little_endian.h"
 
@@ -208,18 +213,32 @@ class KeyIndexBuilder {
     over(places_.homes(), 64, [&](uint64_t first, uint64_t end) {
       for (uint64_t home = first; home < end; ++home) order(slots, home, again);
     });
-    std::atomic<uint64_t> checksum{0};
-    over(slots_, 4, [&](uint64_t first, uint64_t end) {
-      uint64_t sum = 0;
-      for (uint64_t j = first; j < end; ++j) sum += mix(j << 32 | word32(slots + 4 * j));
-      checksum.fetch_add(sum, std::memory_order_relaxed);
-    });
+    const uint64_t checksum = checksum_of(slots, slots_);
     std::memset(index, 0, KeyIndex::kHeaderBytes);
     std::memcpy(index, "OSKEYIDX", 8);
     put_word32(index + 8, 1);
     put_word32(index + 12, static_cast<uint32_t>(kind_));
-    const uint64_t words[] = {places_.count(), slots_, longest_, keys_checksum_.load(), checksum.load()};
+    const uint64_t words[] = {places_.count(), slots_, longest_, keys_checksum_.load(), checksum};
     for (size_t k = 0; k < 5; ++k) put_word64(index + 16 + 8 * k, words[k]);
+  }
+
+  // Throws an InvalidArgument unless an index, which has a header and a size that a search accepts, is the one of these
+  // keys. No slot is compared: a checksum is.
+  void require(const char* index) {
+    const uint64_t slots = word64(index + 24);
+    const std::pair<const char*, std::array<uint64_t, 2>> fields[] = {
+        {"checksum of the keys", {word64(index + 40), keys_checksum_.load()}},
+        {"number of slots", {slots, slots_}},
+        {"most buckets of a search", {word64(index + 32), longest_}},
+        {"checksum of the slots", {word64(index + 48), checksum_of(index + KeyIndex::kHeaderBytes, slots)}},
+        {"last word of the header", {word64(index + 56), 0}},
+    };
+    for (const auto& [name, values] : fields) {
+      if (values[0] == values[1]) continue;
+      char text[64];
+      std::snprintf(text, sizeof text, " is 0x%" PRIx64 ", expected 0x%" PRIx64, values[0], values[1]);
+      throw InvalidArgument{std::string("index is damaged, or of other keys: its ") + name + text};
+    }
   }
 
  private:
@@ -227,6 +246,16 @@ class KeyIndexBuilder {
   void over(uint64_t size, uint64_t bytes_each, const Work& work) {
     parallel_(static_cast<int64_t>(size), static_cast<int64_t>(size * bytes_each),
               [&](int64_t first, int64_t end) { work(static_cast<uint64_t>(first), static_cast<uint64_t>(end)); });
+  }
+
+  uint64_t checksum_of(const char* slots, uint64_t count) {
+    std::atomic<uint64_t> checksum{0};
+    over(count, 4, [&](uint64_t first, uint64_t end) {
+      uint64_t sum = 0;
+      for (uint64_t j = first; j < end; ++j) sum += mix(j << 32 | word32(slots + 4 * j));
+      checksum.fetch_add(sum, std::memory_order_relaxed);
+    });
+    return checksum.load();
   }
 
   // Calls work(position, hash) while the memory of the homes that come next is on its way.

@@ -2,6 +2,7 @@
 
 #include "operators/keyed_tables.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -144,6 +145,11 @@ BuiltIndex build_for_search(const Tensor* inputs, bool text, const Parallel& par
   return index;
 }
 
+bool checks_indexes() {
+  const char* wanted = std::getenv("ONNX_SPARSE_CHECK_INDEX");
+  return wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, "0") != 0;
+}
+
 Parallel on_threads_of(const Call& call) {
   return [&call](int64_t size, int64_t bytes, const auto& work) { call.for_parts(size, bytes, work); };
 }
@@ -235,19 +241,28 @@ std::string KeyIndex::damage(size_t slot) const {
          std::to_string(places_.count());
 }
 
-std::shared_ptr<const void> prepare_keys(const Tensor* constants, bool text) {
+std::shared_ptr<const void> prepare_keys(const Tensor* constants, bool text, const std::string& index_name) {
+  const Parallel on_this_thread = [](int64_t size, int64_t, const auto& work) { work(int64_t{0}, size); };
   const Tensor& given = constants[text ? 2 : 1];
   for (size_t i = 0; i < (text ? 2 : 1); ++i) {
     if (!constants[i]) return nullptr;
   }
   if (given && given.dims[0] > 0) {
-    with_keys(constants, text, [&](const auto&, int64_t count, KeyKind kind) {
-      KeyIndex(given.as<char>(), static_cast<uint64_t>(given.size()), count, kind);
-    });
+    const bool checks = checks_indexes();
+    try {
+      with_keys(constants, text, [&](const auto& keys, int64_t count, KeyKind kind) {
+        if (checks && text) require_row_splits("key_offsets", constants[1], constants[0].size());
+        KeyIndex(given.as<char>(), static_cast<uint64_t>(given.size()), count, kind);
+        if (checks) KeyIndexBuilder(keys, count, kind, on_this_thread).require(given.as<char>());
+      });
+    } catch (const InvalidArgument& refused) {
+      if (!checks) throw;
+      throw InvalidArgument{index_name + ": " + refused.message +
+                            "; copy its file again, or build the index anew with onnx_sparse.keyed_tables"};
+    }
     return nullptr;
   }
-  return std::make_shared<BuiltIndex>(
-      build_for_search(constants, text, [](int64_t size, int64_t, const auto& work) { work(int64_t{0}, size); }));
+  return std::make_shared<BuiltIndex>(build_for_search(constants, text, on_this_thread));
 }
 
 void find_keys(const Call& call) { find(call, false); }
