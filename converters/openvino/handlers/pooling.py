@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
@@ -11,28 +12,90 @@ from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import window
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.schemas.segment_body import lowest
 
 
 def _attributes(node: Node, *, dilations: bool, counted: bool = False) -> dict[str, Any]:
-    """The attributes of a pooling; `counted` says that an average is also over the paddings."""
+    """The attributes of a pooling; `counted` says that an average is also over the paddings.
+
+    Raises:
+        _NeedsPad: ONNX Runtime has such windows only after the data are padded by a node of their own.
+        Unsupported: They do not fit the data, or ONNX does not have such windows.
+    """
     kernel = node.integers("kernel")
     attributes = window(node, kernel, dilations=dilations) | {"kernel_shape": kernel}
-    if any(pad >= size for pad, size in zip(attributes.get("pads", ()), kernel * 2, strict=False)):
-        raise Unsupported("paddings as large as the window, which ONNX Runtime does not take")
     rounding = node.choice("rounding_type", ("floor", "ceil", "ceil_torch"), "floor")
+    if any(pad >= size for pad, size in zip(attributes.get("pads", ()), kernel * 2, strict=False)):
+        raise _NeedsPad("paddings as large as the window, which ONNX Runtime does not take", attributes, rounding)
     if rounding == "floor" or "pads" not in attributes:  # the windows of auto_pad end where the paddings do
         return attributes
     sizes = (node[0].shape or (None,) * len(kernel))[-len(kernel) :]
     axes = [_Axis(size, k, attributes) for k, size in enumerate(sizes)]
-    longer = [axis.missing(torch=rounding == "ceil_torch") for axis in axes]
-    if set(longer) == {0}:
-        return attributes | {"ceil_mode": 0}
-    up = None in longer
-    ends = [axis.end if more is None else axis.whole_end(more, up) for axis, more in zip(axes, longer, strict=True)]
+    try:
+        longer = [axis.missing(torch=rounding == "ceil_torch") for axis in axes]
+        if set(longer) == {0}:
+            return attributes | {"ceil_mode": 0}
+        up = None in longer
+        ends = [axis.end if more is None else axis.whole_end(more, up) for axis, more in zip(axes, longer, strict=True)]
+    except Unsupported as error:
+        raise _NeedsPad(str(error), attributes, rounding) from None
     if not counted and all(end < size for end, size in zip(ends, kernel, strict=True)):
         pads = attributes["pads"][: len(kernel)] + ends
         return attributes | {"pads": pads, "ceil_mode": int(up)}
+    if any(axis.omits_last for axis in axes):
+        raise _NeedsPad(
+            "rounding_type = 'ceil_torch' with windows that ONNX's shape inference counts", attributes, rounding
+        )
     return attributes | {"ceil_mode": 1}
+
+
+class _NeedsPad(Unsupported):
+    """A pooling whose data must be padded first, because ONNX Runtime refuses or omits some of its windows.
+
+    Attributes:
+        attributes: The pooling's, with its paddings.
+        rounding: Its `rounding_type`.
+    """
+
+    def __init__(self, reason: str, attributes: dict[str, Any], rounding: str) -> None:
+        super().__init__(reason)
+        self.attributes = attributes
+        self.rounding = rounding
+
+    @property
+    def skips_numbers(self) -> bool:
+        """Whether there are numbers between two windows."""
+        return any(stride > reach for stride, reach in zip(self.attributes["strides"], self._reach(), strict=True))
+
+    def _reach(self) -> list[int]:
+        kernel = self.attributes["kernel_shape"]
+        dilations = self.attributes.get("dilations", [1] * len(kernel))
+        return [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+
+    def padded(self, x: Tensor, emit: OpenVINOEmitter, fill: float, *, longer: bool = True) -> Tensor:
+        """The padded data; if `longer`, they end where the windows do, of which floor omits none and ceil adds none."""
+        pads, strides, reach = (
+            np.array(n) for n in (self.attributes["pads"], self.attributes["strides"], self._reach())
+        )
+        before, after = np.split(pads, 2)
+        ends: Tensor = emit.constant(after)
+        if longer and self.rounding != "floor":
+            sizes = emit.shape_of(x, start=2)
+            windows = emit.op("Sub", emit.op("Add", sizes, emit.constant(before + after)), emit.constant(reach))
+            more = emit.op("Mod", emit.op("Neg", windows), emit.constant(strides))
+            if self.rounding == "ceil_torch":  # without a last window that begins beyond the data
+                last = emit.op("Sub", emit.op("Add", windows, more), emit.constant(before))
+                more = emit.op(
+                    "Where", emit.op("Less", last, sizes), more, emit.op("Sub", more, emit.constant(strides))
+                )
+            ends = emit.op("Add", ends, more)
+        none = emit.constant([0, 0])
+        places = emit.op("Concat", none, emit.constant(before), none, ends, axis=0)
+        return emit.op("Pad", x, places, emit.like(fill, x))
+
+    def without_pads(self) -> dict[str, Any]:
+        """The attributes of the pooling after the data are padded."""
+        return self.attributes | {"pads": [0] * len(self.attributes["pads"]), "ceil_mode": 0}
 
 
 class _Axis:
@@ -51,6 +114,14 @@ class _Axis:
         self.end: int = attributes["pads"][count + k]
         self.reach: int = (attributes["kernel_shape"][k] - 1) * attributes.get("dilations", [1] * count)[k] + 1
 
+    @property
+    def omits_last(self) -> bool:
+        """Whether the last window begins beyond the data, as far as is known: `ceil_torch` omits it."""
+        if self.size is None:
+            return False
+        last = -(-(self.size + self.begin + self.end - self.reach) // self.stride) * self.stride
+        return last >= self.size + self.begin
+
     def missing(self, *, torch: bool) -> int | None:
         """How much padding the last window lacks; None if the size is not known.
 
@@ -61,10 +132,9 @@ class _Axis:
             if not torch and self.end + self.stride > self.reach:
                 raise Unsupported("rounding_type = 'ceil' with a window that begins beyond the data, unlike in ONNX")
             return None
-        padded = self.size + self.begin + self.end
-        last = -(-(padded - self.reach) // self.stride) * self.stride
-        if last < self.size + self.begin:
-            return max(last + self.reach - padded, 0)
+        if not self.omits_last:
+            padded = self.size + self.begin + self.end
+            return max(-(-(padded - self.reach) // self.stride) * self.stride + self.reach - padded, 0)
         if not torch:
             raise Unsupported("rounding_type = 'ceil' with a window that begins beyond the data, unlike in ONNX")
         return 0
@@ -84,25 +154,57 @@ class _Axis:
         return end
 
 
-@handles("MaxPool-1", to="MaxPool")
+@handles("MaxPool-1", to="MaxPool, Pad")
 def max_pool_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """MaxPool-1."""
-    return emit.op("MaxPool", node[0], **_attributes(node, dilations=False))
+    return _maxima(node, emit, dilations=False)[0]
 
 
-@handles("MaxPool-8", "MaxPool-14", to="MaxPool")
+@handles("MaxPool-8", "MaxPool-14", to="MaxPool, Pad")
 def max_pool_8(node: Node, emit: OpenVINOEmitter) -> Tensor | tuple[Tensor, ...]:
     """MaxPool-8 and MaxPool-14: also the positions of the maxima, which ONNX counts over the whole tensor."""
-    attributes = _attributes(node, dilations=True)
+    values, indices = _maxima(node, emit, dilations=True)
     if len(node.layer.outputs) == 1:
         node.disregard("axis")
-        return emit.op("MaxPool", node[0], **attributes)
-    values, indices = emit.node("MaxPool", [node[0]], [node[0].dtype, TensorProto.INT64], **attributes)
+        return values
     axis = node[0].axis(node.integer("axis", 0))
     if axis == 0:
         return values, indices
     size = emit.op("ReduceProd", emit.shape_of(node[0], start=axis), keepdims=0)
     return values, emit.op("Mod", indices, size)
+
+
+def _maxima(node: Node, emit: OpenVINOEmitter, *, dilations: bool) -> tuple[Tensor, Tensor]:
+    """The maxima of windows, and their positions in the whole tensor.
+
+    Of no number, it is the lowest one of the type; of half floats that of float, which is -inf among them.
+    """
+    types = [node[0].dtype, TensorProto.INT64]
+    try:
+        values, indices = emit.node("MaxPool", [node[0]], types, **_attributes(node, dilations=dilations))
+    except _NeedsPad as needed:
+        fill = lowest(node[0].dtype) if node[0].dtype != TensorProto.FLOAT16 else float("-inf")
+        padded = needed.padded(node[0], emit, fill)
+        values, indices = emit.node("MaxPool", [padded], types, **needed.without_pads())
+        indices = _positions_before_pad(node[0], padded, indices, needed.attributes["pads"], emit)
+    return values, indices
+
+
+def _positions_before_pad(
+    x: Tensor, padded: Tensor, positions: Tensor, pads: list[int], emit: OpenVINOEmitter
+) -> Tensor:
+    """Positions in padded data as those in the data; in the paddings, that of the channel's first number."""
+    inside, steps = emit.constant(True, TensorProto.BOOL), emit.constant(1)
+    place: Tensor = emit.constant(0)
+    for k in reversed(range(len(pads) // 2)):
+        size, padded_size = (emit.op("Squeeze", emit.shape_of(t, k + 2, k + 3)) for t in (x, padded))
+        at = emit.op("Sub", emit.op("Mod", positions, padded_size), emit.constant(pads[k]))
+        positions = emit.op("Div", positions, padded_size)
+        at_least_first = emit.op("GreaterOrEqual", at, emit.constant(0))
+        inside = emit.op("And", inside, emit.op("And", at_least_first, emit.op("Less", at, size)))
+        place = emit.op("Add", place, emit.op("Mul", at, steps))
+        steps = emit.op("Mul", steps, size)
+    return emit.op("Add", emit.op("Mul", positions, steps), emit.op("Where", inside, place, emit.constant(0)))
 
 
 @handles("AvgPool-1", "AvgPool-14", "AvgPool-16", to="AveragePool")
@@ -112,7 +214,16 @@ def avg_pool(node: Node, emit: OpenVINOEmitter) -> Tensor:
     if dilated:
         emit.require_opset(19)
     counted = not node.flag("exclude-pad")
-    attributes = _attributes(node, dilations=dilated, counted=counted)
+    try:
+        attributes = _attributes(node, dilations=dilated, counted=counted)
+    except _NeedsPad as needed:
+        # Of paddings that are counted, zeros are data. The mean of a window beyond these is not defined: OpenVINO gives
+        # 0 or NaN.
+        if not counted or needed.rounding == "ceil_torch" or needed.skips_numbers:
+            raise
+        zeros = needed.padded(node[0], emit, 0, longer=False)
+        attributes = needed.without_pads() | {"ceil_mode": int(needed.rounding == "ceil")}
+        return emit.op("AveragePool", zeros, count_include_pad=0, **attributes)
     return emit.op("AveragePool", node[0], count_include_pad=int(counted), **attributes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,10 +64,14 @@ class Pool:
         """The reasons for which it may be refused."""
         found = set()
         known = not dynamic or not self.auto.startswith("same") or self.stride == 1
-        if known and max(self.pads(self.size)) >= self.kernel:
+        # Data are padded first for a maximum, and where paddings are counted unless a window may begin beyond them.
+        padded = self.kind == "max" or (
+            self.kind == "counted" and self.rounding != "ceil_torch" and self.stride <= self.kernel
+        )
+        if known and not padded and max(self.pads(self.size)) >= self.kernel:
             found.add("paddings as large as the window, which ONNX Runtime does not take")
         sizes = range(self.reach, 50) if dynamic else [self.size]
-        if known and self.rounding == "ceil" and any(map(self.window_begins_beyond_the_data, sizes)):
+        if known and not padded and self.rounding == "ceil" and any(map(self.window_begins_beyond_the_data, sizes)):
             found.add("rounding_type = 'ceil' with a window that begins beyond the data, unlike in ONNX")
         if not known and self.dilation > 1:
             found.add("auto_pad with dilations and strides, and sizes that are not known")
@@ -160,3 +165,29 @@ def pooled(x: Any, kind: str, kernel: int, stride: int, begin: int, end: int) ->
         strides, before, after, window = sizes
         return ops(14).max_pool(x, strides, [1, 1], before, after, window, "ceil_torch", "explicit")
     return ops(14).avg_pool(x, *sizes, True, "ceil_torch", "explicit")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_windows_in_the_paddings(dtype: Any, dynamic: bool, tmp_path: Path) -> None:
+    """Whose maximum is the lowest number and at the first position of the channel; whose counted mean is 0."""
+    x = RNG.normal(size=(2, 3, 5, 4)).astype(dtype)
+    builds: dict[str, Any] = {}
+
+    def positions(x: Any, version: int, *given: Any) -> Any:
+        return ops(1).convert(ops(version).max_pool(x, *given).output(1), "f32")
+
+    rounding = ("floor", "ceil", "ceil_torch")
+    for kernel, stride, begin, end in itertools.product((1, 2, 3), (1, 2, 3), (0, 2, 3), (0, 1, 2)):
+        sizes = [[stride] * 2, [begin, 0], [end, 2], [kernel] * 2]
+        name = f"{kernel} by {stride}, {begin} and {end}"
+        axis, mode = (begin + end + kernel) % 4, rounding[(kernel + stride + begin + end) % 3]
+        builds[f"max, {name}"] = lambda x, sizes=sizes: ops(1).max_pool(x, *sizes, "ceil")
+        builds[f"average, {name}"] = lambda x, sizes=sizes: ops(1).avg_pool(x, *sizes, False, "floor")
+        both = [sizes[0], [1, 2], *sizes[1:], mode, "explicit", "i64", axis]
+        version = 14 if mode == "ceil_torch" else 8
+        builds[f"values, {name}, {mode}"] = lambda x, v=version, both=both: ops(v).max_pool(x, *both)
+        builds[f"positions, {name}, {mode}"] = lambda x, v=version, both=both: positions(x, v, *both)
+    refused = check_all(builds, [x], compiling_core(), tmp_path / "model.xml", dynamic=dynamic)
+    assert set(refused.values()) <= {"paddings as large as the window, which ONNX Runtime does not take"}
+    assert all(re.match(r"average, (1 by 2|[12] by 3)", name) for name in refused)
