@@ -27,10 +27,22 @@ def _text() -> str | None:
                 return f"onnx-sparse {file.read().split(chr(34))[-2]}\n"
         if sys.argv[1:] in _HELP and _width() >= _WIDTH:
             with open(os.path.join(_FOLDER, "help.txt"), encoding="utf-8") as file:
-                return file.read()
+                text = file.read()
+            return text if all(map(_is_there, _commands(text))) else None
     except (OSError, ValueError, IndexError):  # the command line itself knows more
         pass
     return None
+
+
+def _commands(text: str) -> list[str]:
+    """The names of the commands that a help lists."""
+    return [line.split()[0] for line in text.splitlines() if line.startswith("    ") and line[4] != " "]
+
+
+def _is_there(command: str) -> bool:
+    """Whether a command has its module, which may have been lifted out."""
+    module = os.path.join(_FOLDER, os.pardir, "onnx_sparse", "cli", command)
+    return os.path.exists(f"{module}.py") or os.path.exists(module)
 
 
 def _width() -> int:
@@ -46,10 +58,17 @@ def _width() -> int:
 def _is_written() -> bool:
     """Whether what was asked for has been written."""
     text = _text()
+    if text is None:
+        return False
+    rest = text.encode()
     try:
-        return text is not None and os.write(1, text.encode()) == len(text.encode())
+        if hasattr(os, "set_blocking"):  # else a full pipe would be an error when a part of the text is in it
+            os.set_blocking(1, True)
+        while rest:  # a signal may end a write early
+            rest = rest[os.write(1, rest) :]
     except OSError:  # the command line says what is wrong with the output
         return False
+    return True
 
 
 def main() -> int:

@@ -102,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if watch.process_is_ours:  # before ONNX Runtime is imported; it reports its use unless this is 1
             os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
             warnings.formatwarning = _one_line_warning
+            _wait_for_readers()
         try:
             arguments = _parsed(sys.argv[1:] if argv is None else argv)
         except SystemExit as stop:  # argparse has printed its message
@@ -143,6 +144,14 @@ def _prepare_streams() -> None:
         # Not in vain: a stream that runs out of memory here is not writable any more.
         if hasattr(stream, "reconfigure") and stream.errors != "backslashreplace":
             stream.reconfigure(errors="backslashreplace")
+
+
+def _wait_for_readers() -> None:
+    """Let a write to a full pipe wait. If another process has told the pipe not to, Python drops what is too much."""
+    if hasattr(os, "set_blocking"):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # no file behind it
+                os.set_blocking(stream.fileno(), True)
 
 
 def _discard_stdout() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+import onnx_sparse_command
 from onnx_sparse.cli import main
 from onnx_sparse.commands.description import findings
 from onnx_sparse.errors import CommandError
@@ -188,6 +192,46 @@ def test_version_and_help_come_without_an_import_of_the_package(cli, monkeypatch
     monkeypatch.setenv("COLUMNS", "80")
     done = subprocess.run([sys.executable, "-c", _ASKING, asked], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, cli(asked).out, "")
+
+
+def test_the_help_lists_no_command_that_was_lifted_out(monkeypatch, tmp_path):
+    """Its file is as it was, so the parser is asked."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.argv", ["onnx-sparse", "--help"])
+    here = Path(onnx_sparse_command.__file__).parent
+    commands = [path for path in (here.parent / "onnx_sparse" / "cli").iterdir() if path.name != "__init__.py"]
+    for path in (here / "help.txt", *commands):
+        to = tmp_path / path.relative_to(here.parent)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.touch() if path.is_file() else to.mkdir()
+    text = (here / "help.txt").read_text("utf-8")
+    (tmp_path / "onnx_sparse_command" / "help.txt").write_text(text, "utf-8")
+    monkeypatch.setattr(onnx_sparse_command, "_FOLDER", str(tmp_path / "onnx_sparse_command"))
+    assert onnx_sparse_command._text() == text
+    for lifted in (tmp_path / "onnx_sparse" / "cli" / "serve.py", tmp_path / "onnx_sparse" / "cli" / "triton"):
+        shutil.move(lifted, tmp_path)
+        assert onnx_sparse_command._text() is None
+        shutil.move(tmp_path / lifted.name, lifted)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of Windows always wait")
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ops", "--json"]])
+def test_a_full_pipe_that_does_not_wait(arguments):
+    """Another process may have made it so; Python would drop what is too much, and end with status 0."""
+    command = [sys.executable, "-c", "import sys; from onnx_sparse_command import main; sys.exit(main())", *arguments]
+    expected = subprocess.run(command, capture_output=True, check=True).stdout
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    filled = 0
+    with suppress(BlockingIOError):
+        while True:
+            filled += os.write(writing, bytes(1000))
+    filled -= len(os.read(reading, 4096))  # a pipe takes what fills its page
+    with subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE) as child, open(reading, "rb") as pipe:
+        os.close(writing)
+        time.sleep(2)  # long enough to write, or to fail
+        assert pipe.read()[filled:] == expected
+        assert (child.wait(60), child.stderr.read()) == (0, b"")
 
 
 @pytest.mark.parametrize("columns", ["60", "wide"])
