@@ -51,6 +51,22 @@ def one_line(value: object) -> str:
     return printable(without_addresses(" ".join(str(value).split())))
 
 
+#: What onnx and ONNX Runtime say of a tensor whose data file is not there.
+_NO_DATA = (
+    r'.*initializer: (?P<tensor>.*?)\. Error: .*External data path does not exist: "(?P<file>.*?)"',
+    r".*Data of TensorProto \( tensor name: (?P<tensor>.*?)\) should be stored in (?P<file>.*?), but it .*",
+)
+
+
+def about_data(message: str) -> str:
+    """A message of onnx or ONNX Runtime; in plain words if it is about a data file that is not there."""
+    for pattern in _NO_DATA:
+        if found := re.match(pattern, message):
+            file, tensor = found["file"].removeprefix("./"), found["tensor"]
+            return f"the data of tensor {tensor!r} are in {file}, which is missing; copy it there with the model"
+    return message
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """What to add to an error about an unknown name: `" (did you mean 'items'?)"`; nothing if no known name is near."""
     close = difflib.get_close_matches(name, known, 1)

@@ -44,8 +44,14 @@ def local_path(given: FilePath) -> Path:
     if not text:
         raise ValueError("expected a path, got ''")
     if re.match(r"[A-Za-z][\w+.-]+://", text):
-        raise ValueError(f"{text} is an address; download the file and pass its path")
+        raise ValueError(f"{text} is an address; pass a local path, and download or upload the file yourself")
     return Path(given)
+
+
+def output_name(text: str) -> str:
+    """A path to write, as `local_path`, with its last slash: a folder has one."""
+    local_path(text)
+    return text
 
 
 #: Which kernels run a model.
@@ -334,4 +340,12 @@ def positive(text: str) -> int:
         raise ValueError(f"{text!r} is not a whole number") from None
     if number < 1:
         raise ValueError(f"{text} is not positive")
+    return number
+
+
+def seed(text: str) -> int:
+    """What generators of random numbers begin with."""
+    number = int(text) if text.strip().isdecimal() else -1
+    if number < 0:
+        raise ValueError(f"{text!r} is not a whole number from 0 on")
     return number

@@ -72,6 +72,8 @@ class _Ascend(Road[Options, Path]):
 
         if options.fp16_overflow not in (None, "saturate", "ieee"):
             raise ValueError(f"fp16_overflow {options.fp16_overflow!r} is neither 'saturate' nor 'ieee'")
+        if options.tensors is not None and not Path(options.tensors).exists():
+            raise ConversionError(f"{options.tensors}: no such file or directory; it would hold the dump's tensors")
         return Draft(convert_file(loaded, options, tell))
 
     def passes(self, *, check_ids: bool = False) -> Sequence[Pass]:

@@ -179,6 +179,8 @@ def load(source: Any) -> Source:
                 return Source(program, path.name)
         except ConversionError:
             raise
+        except OSError as error:
+            raise ConversionError(f"{path} cannot be read: {error.strerror or error}") from error
         except Exception as error:  # whatever torch raises for a file that is not one
             raise ConversionError(f"{path} cannot be read as an ExportedProgram: {first_line(error)}") from error
     if isinstance(source, torch.export.ExportedProgram):

@@ -294,8 +294,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE)
 
     def _unknown_option(self) -> str | None:
-        options = [text.partition("=")[0] for text in self.given if text.startswith("--") and text != "--"]
         known = self._option_string_actions
+        # -oFILE is the option -o.
+        options = [
+            text.partition("=")[0] if text[1] == "-" else text[:2]
+            for text in self.given
+            if re.match("--?[A-Za-z]", text)
+        ]
         return next((option for option in options if option not in known), None)
 
 
@@ -307,7 +312,7 @@ def _explained(message: str, options: Iterable[str]) -> tuple[str, str | None]:
         word, known = chosen[1], re.findall(r"[\w-]+", chosen[2])
         if "argument COMMAND" in message:
             known.append("help")
-            message = f"there is no command {word}"
+            message = f"there is no command {word or repr(word)}"
     elif unknown:
         word, known = unknown[1], [option for option in options if option.startswith("--")]
     else:

@@ -153,14 +153,18 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, option)
         if value is not None and not low <= value < 2**31:
             raise UsageError(f"--{option.replace('_', '-')} {value}: at least {low} expected")
+    if not arguments.host:
+        raise UsageError("--host '': an address is expected, such as 127.0.0.1 or 0.0.0.0")
     if arguments.max_request_size >= 2048:  # the lengths of gRPC's messages have 31 bits
         raise UsageError(f"--max-request-size {arguments.max_request_size}: it is at most 2047 MiB")
     for option in ("port", "grpc_port"):
         if not 0 <= (value := getattr(arguments, option)) < 2**16:
             raise UsageError(f"--{option.replace('_', '-')} {value}: a port is from 0 to 65535")
+    if arguments.port == arguments.grpc_port != 0 and not arguments.no_grpc:
+        raise UsageError(f"--port and --grpc-port are both {arguments.port}; give each a port of its own")
     for option in ("drain", "reload_interval", "run_timeout"):
         if not 0 <= (value := getattr(arguments, option)) < 2**31:
-            raise UsageError(f"--{option.replace('_', '-')} {value}: at least 0 expected")
+            raise UsageError(f"--{option.replace('_', '-')} {value}: at least 0 expected, and less than 2^31")
 
 
 def named_models(given: Sequence[str]) -> dict[str, Path]:
@@ -170,6 +174,8 @@ def named_models(given: Sequence[str]) -> dict[str, Path]:
         UsageError: A name is given twice, or is none.
         CommandError: There is no such file.
     """
+    from onnx_sparse.models.files.load_and_save import existing_file
+
     models: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")
@@ -183,10 +189,7 @@ def named_models(given: Sequence[str]) -> dict[str, Path]:
             raise UsageError(f"{name!r} cannot be the name of a model; NAME={path} gives another")
         if name in models:
             raise UsageError(f"two models have the name {name}: {models[name]} and {path}; NAME=MODEL names one")
-        if not Path(path).is_file():
-            problem = " is a directory, not an ONNX file" if Path(path).is_dir() else ": no such file"
-            raise CommandError(f"{path}{problem}")
-        models[name] = Path(path)
+        models[name] = existing_file(Path(path))
     return models
 
 

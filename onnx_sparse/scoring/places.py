@@ -129,6 +129,8 @@ def place_of(text: str) -> Place:
         UsageError: pyarrow knows no such store, or was built without it.
         CommandError: The store does not answer.
     """
+    if not text:
+        raise UsageError("expected a path, got ''")
     found = _SCHEME.match(text)
     if found is None:
         return Place(text)
@@ -142,7 +144,8 @@ def place_of(text: str) -> Place:
     except OSError as error:
         raise CommandError(f"{named} cannot be reached: {_first_line(error)}") from error
     except (pa.ArrowException, ValueError) as error:
-        raise UsageError(f"{named}: {_first_line(error)}") from error
+        stores = "pass a local path, or the address of a store, such as s3://bucket/key"
+        raise UsageError(f"{named}: {_first_line(error)}; {stores}") from error
     return Place(path, f"{found[0]}{urlsplit(named).netloc}/{after}")
 
 

@@ -18,8 +18,9 @@ import uvicorn
 
 from onnx_sparse.errors import CommandError
 from onnx_sparse.serving.connections import Connections
-from onnx_sparse.serving.served_model import ServedModel, one_line
+from onnx_sparse.serving.served_model import ServedModel
 from onnx_sparse.serving.settings import Settings, StartError
+from onnx_sparse.sessions.ort_errors import ort_message
 
 if TYPE_CHECKING:
     from onnx_sparse.serving.http_app import HttpApp
@@ -91,7 +92,7 @@ def opened(settings: Settings) -> dict[str, ServedModel]:
         try:
             models[name] = ServedModel(name, path, settings.limits)
         except Exception as error:  # ONNX Runtime's have no common class
-            raise StartError(_not_a_model(path) or f"{path} cannot be opened: {one_line(error)}") from error
+            raise StartError(_not_a_model(path) or f"{path} cannot be opened: {ort_message(error)}") from error
     return models
 
 

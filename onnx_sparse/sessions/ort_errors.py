@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from onnx_sparse.errors import one_line
+from onnx_sparse.errors import about_data, one_line
 
 
 def ort_message(error: Exception) -> str:
     """An exception's message without the parts that only ONNX Runtime's developers can use."""
-    message = one_line(error)
+    message = about_data(one_line(error))
     for noise in (
         r"^\[ONNXRuntimeError\] : \d+ : \w+ : ",
         r"^Load model from .*? failed: ?",

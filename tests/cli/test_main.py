@@ -147,8 +147,11 @@ READING = {
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("https://h/m.onnx", "https://h/m.onnx is an address; download the file and pass its path"),
-        ("s3://b/m.onnx", "s3://b/m.onnx is an address; download the file and pass its path"),
+        (
+            "https://h/m.onnx",
+            "https://h/m.onnx is an address; pass a local path, and download or upload the file yourself",
+        ),
+        ("s3://b/m.onnx", "s3://b/m.onnx is an address; pass a local path, and download or upload the file yourself"),
         ("", "expected a path, got ''"),
     ],
 )

@@ -22,7 +22,7 @@ from onnx_sparse.cli.arguments import path_argument
 from onnx_sparse.cli.demo.baskets import ANSWERS_FILE, INPUTS, ITEMS, SAVED_MODEL, make_feeds, make_rows
 from onnx_sparse.cli.demo.sources import keep_sources, source_names
 from onnx_sparse.commands import Progress
-from onnx_sparse.errors import FAILED, CommandError, printable
+from onnx_sparse.errors import FAILED, CommandError, UsageError, printable
 from onnx_sparse.files.termination import termination_raised
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from onnx_sparse.commands.inputs.model_graph import nodes
 
     if arguments.all and not arguments.keep:
-        raise CommandError("--all keeps sources: say where with --keep DIR")
+        raise UsageError("--all keeps sources: say where with --keep DIR")
     with termination_raised(), tempfile.TemporaryDirectory(prefix="onnx_sparse_demo_") as scratch:
         folder = _folder(arguments.keep, source_names() if arguments.all else ()) if arguments.keep else Path(scratch)
         with output.progress("converting", quiet=arguments.json) as progress:

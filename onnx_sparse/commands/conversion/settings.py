@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from onnx_sparse.converters.roads.road import AnyRoad
 from onnx_sparse.converters.roads.table import roads
-from onnx_sparse.settings import FilePath, local_path, only_python, option
+from onnx_sparse.settings import FilePath, local_path, only_python, option, output_name
 
 if TYPE_CHECKING:  # what type checkers know of `convert`; when it runs, the roads that are there are asked
     from onnx_sparse.converters.ascend import options as ascend
@@ -56,7 +56,11 @@ class ConvertSettings(_OptionsOfRoads):
     output: FilePath | None = field(
         default=None,
         metadata=option(
-            "the file to write, or a folder for one named like SRC", "OUT.onnx", short="-o", required=True, parse=str
+            "the file to write, or a folder for one named like SRC",
+            "OUT.onnx",
+            short="-o",
+            required=True,
+            parse=output_name,
         ),
     )
     _: KW_ONLY

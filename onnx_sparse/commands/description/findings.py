@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx_sparse.errors import CommandError, one_line, printable
+from onnx_sparse.errors import CommandError, about_data, one_line, printable
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -176,7 +176,7 @@ def _checker(model: ModelProto, path: Path, said: set[str], *, unknown_operators
         try:
             step()
         except Exception as error:  # the bindings raise exceptions of their own, and UnicodeDecodeError on bad names
-            message = _clean(str(error))
+            message = about_data(_clean(str(error)))
             if message not in said and not (unknown_operators and "No Op registered" in message):
                 yield Finding(_ERROR, _MODEL, message)
                 said.add(message)

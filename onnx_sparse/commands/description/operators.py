@@ -22,7 +22,7 @@ def find(name: str) -> Op:
     by_lower_name = {known.lower(): op for known, op in OPS.items()}
     if name.lower() in by_lower_name:
         return by_lower_name[name.lower()]
-    raise CommandError(f"there is no operator {name}{suggestion(name)}")
+    raise CommandError(f"there is no operator {name or repr(name)}{suggestion(name)}")
 
 
 def suggestion(name: str) -> str:
@@ -31,7 +31,8 @@ def suggestion(name: str) -> str:
 
     by_lower_name = {known.lower(): known for known in OPS}
     close = [by_lower_name[match] for match in difflib.get_close_matches(name.lower(), by_lower_name, 3, 0.7)]
-    return f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(OPS)}"
+    close = close or [known for lower, known in by_lower_name.items() if name and lower.startswith(name.lower())][:3]
+    return f"; did you mean {' or '.join(close)}?" if close else "; `onnx-sparse ops` lists all"
 
 
 def describe(op: Op) -> dict[str, Any]:

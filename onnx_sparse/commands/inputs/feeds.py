@@ -31,6 +31,7 @@ from onnx_sparse.rows.tf_examples import ParsedFeature
 from onnx_sparse.schemas.declaration import numpy_dtype
 from onnx_sparse.schemas.features import Feature
 from onnx_sparse.schemas.states import State, states_of
+from onnx_sparse.settings import local_path
 
 #: An error message lists no more inputs than this: it stays one readable line.
 _MOST_LISTED = 12
@@ -182,6 +183,11 @@ _Given = Array | _Json | Path
 
 def _read(source: str, option: str) -> Iterator[tuple[str, _Given]]:
     name, equals, text = source.partition("=")
+    if given := text if equals else source:
+        try:
+            local_path(given)
+        except ValueError as error:
+            raise UsageError(f"{option} {source}: {error}") from None
     if source.lower().endswith(".json") and (not equals or Path(source).exists()):
         yield from _read_json(Path(source))
         return
@@ -197,7 +203,7 @@ def _read(source: str, option: str) -> Iterator[tuple[str, _Given]]:
         yield name, _Json(json.loads(text))
     except ValueError as error:
         if not _exists(text):
-            raise UsageError(f"{option} {source}: {text} is neither a file nor JSON ({error})") from error
+            raise UsageError(f"{option} {source}: {text or repr(text)} is neither a file nor JSON ({error})") from error
         yield name, Path(text)
     except RecursionError as error:
         raise UsageError(f"{option} {name}: the JSON is nested too deeply") from error

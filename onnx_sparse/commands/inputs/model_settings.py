@@ -99,17 +99,18 @@ class ComparedSettings(ModelSettings):
             CommandError: There is no such file or folder, or it is no source.
             UsageError: It has no such option.
         """
-        from onnx_sparse.converters.errors import ConversionError
+        from onnx_sparse.converters.errors import ConversionError, UnknownSourceError
         from onnx_sparse.converters.roads.table import road_of
 
         if self.source is not None and not Path(self.source).exists():
             raise CommandError(f"{self.source}: no such file or directory")
-        if not (options := self.load_options()):
-            return
         try:
             known = {each.name for each in fields(road_of(self.source).options)} if self.source is not None else ()
+        except UnknownSourceError as error:
+            raise UsageError(f"--source: {error}; `onnx-sparse convert --help` lists what it can be") from error
         except ConversionError as error:
             raise CommandError(error) from error
+        options = self.load_options()
         if unknown := [name for name in options if name not in known]:
             named = ", ".join(f"--{name.replace('_', '-')}" for name in unknown)
             raise UsageError(f"{named}: only a SavedModel has that")

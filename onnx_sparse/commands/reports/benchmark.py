@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onnx_sparse.commands.errors import raised
 from onnx_sparse.commands.inputs.model_settings import ComparedSettings
-from onnx_sparse.settings import Backend, FilePath, function_of, numbers, option
+from onnx_sparse.settings import Backend, FilePath, function_of, numbers, option, seed
 
 if TYPE_CHECKING:
     from onnx_sparse.benchmarking.benchmark import Benchmark
@@ -49,7 +49,7 @@ class BenchmarkSettings(ComparedSettings):
     )
     svg: FilePath | None = field(default=None, metadata=option("write a plot", "FILE.svg"))
     backend: Backend = field(default="auto", metadata=option("the kernels (default: auto)"))
-    seed: int = field(default=0, metadata=option("the same seed draws the same rows (default: 0)", "N"))
+    seed: int = field(default=0, metadata=option("the same seed draws the same rows (default: 0)", "N", parse=seed))
 
     def check(self) -> None:
         """Refuse what can be refused before anything runs.

@@ -186,8 +186,10 @@ def _columns_of_file(name: str, key: str, key_type: DType) -> tuple[Mapping[str,
     if not place.store and not os.path.exists(place.path):
         raise CommandError(f"{name}: no such file")
     # A file that lacks a column is a batch with the names of all.
-    first = next(batches_of(source, 1, Wanted({"": pa.null()})))
+    first = next(batches_of(source, 1, Wanted({"": pa.string()})))
     names: Sequence[str] = first.rows.schema.names
+    if [*names] == [""]:
+        raise CommandError(f"{name} is empty; the columns of a delta are {listed((key, VALUES, DELETED))}")
     if len({*names}) < len(names):
         raise CommandError(f"{name} has several columns of one name: {listed(names)}")
     types = {int(TensorProto.STRING): pa.binary(), int(TensorProto.UINT64): pa.uint64()}

@@ -13,6 +13,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
+from onnx_sparse.errors import about_data
 from onnx_sparse.files.ranges import FileRange, Part, StoredFile, damage
 from onnx_sparse.models.data.references import (
     LEAST,
@@ -84,7 +85,7 @@ def resolve(model: ModelProto, path: Path) -> None:
                 else:
                     refer(tensor, found)
         except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
-            raise ValueError(f"{path}: its external data cannot be read: {error}") from error
+            raise ValueError(f"{path}: its external data cannot be read: {about_data(str(error))}") from error
 
 
 def _range(

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto
 from onnx.serialization import registry
 
+from onnx_sparse.errors import about_data
 from onnx_sparse.files.guarded_files import read_file, require_file
 from onnx_sparse.files.ranges import FileRange, StoredFile
 from onnx_sparse.models.data.references import byte_size, data_of, is_reference, length_of, put_back, require_whole
@@ -244,7 +245,7 @@ def with_external_data(model: ModelProto, path: Path) -> ModelProto:
             warnings.simplefilter("ignore")  # onnx tells of keys that it does not know, and goes on
             onnx.load_external_data_for_model(model, os.fspath(path.parent))
     except Exception as error:  # OSError, and onnx's own for paths outside the folder and files that are too short
-        raise ValueError(f"{path}: its external data cannot be read: {error}") from error
+        raise ValueError(f"{path}: its external data cannot be read: {about_data(str(error))}") from error
     return model
 
 
