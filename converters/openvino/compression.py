@@ -59,7 +59,7 @@ class Plan:
     Attributes:
         weights: The weights, by the layer that makes their floats for other layers.
         unread: The layers that nothing but weights reads.
-        expanded: The layers whose floats are read by layers that cannot take the integers.
+        expanded: The layers whose floats are read by layers that cannot take the integers. MatMul can, and row lookups.
     """
 
     weights: dict[int, Weight]
@@ -94,8 +94,11 @@ def plan(network: Network, order: Sequence[Layer], constants: Weights) -> Plan:
     expanded = {
         number
         for number, weight in weights.items()
-        if not _is_dequantized(weight, constants)
-        or any(reader.type != "MatMul" or position != 1 for reader, position in readers[number])
+        if not _is_gathered(network, weight, readers[number], constants)
+        and (
+            not _is_dequantized(weight, constants)
+            or any(reader.type != "MatMul" or position != 1 for reader, position in readers[number])
+        )
     }
     return Plan(weights, unread, expanded)
 
@@ -123,7 +126,7 @@ def _scaled(network: Network, shape: tuple[int, ...], shifted: Layer, scale: Lay
     integers, factor = _constant(network, shifted), _constant(network, scale)
     if shifted.type != "Convert" or integers is None or factor is None or _shape(integers) != shape:
         return None
-    if _element_type(integers) not in (*_INTEGERS, *_SMALL_FLOATS) or _element_type(factor) not in _FLOATS:
+    if _element_type(integers) not in (*_INTEGERS, *_SMALL_FLOATS) or _element_type(factor) not in (*_FLOATS, "f8e8m0"):
         return None
     return Weight(integers, factor, zero_point, shape, shape)
 
@@ -164,12 +167,9 @@ def _stored(numbers: Array, kind: str, emit: OpenVINOEmitter) -> Tensor:
     """Small numbers as float32, stored in as many bits as they have: two of 4 bits are a byte."""
     table = _NUMBERS_OF_4_BITS.get(kind)
     if table is not None and numbers.size > 1:
-        codes = np.argsort(table, kind="stable")[np.searchsorted(np.sort(table), numbers.astype(np.float32))].ravel()
-        pairs = np.resize(codes, codes.size + codes.size % 2).astype(np.uint8).reshape(-1, 2)
-        packed = emit.constant(pairs[:, :1] | pairs[:, 1:] << 4)
-        lower = emit.op("BitwiseAnd", packed, emit.like(15, packed))
-        upper = emit.op("BitShift", packed, emit.like(4, packed), direction="RIGHT")
-        places = emit.op("Reshape", emit.op("Concat", lower, upper, axis=1), emit.constant([-1]))
+        codes = _codes(numbers, table).ravel()
+        places = _unpacked(emit.constant(_packed(np.resize(codes, codes.size + codes.size % 2))), emit)
+        places = emit.op("Reshape", places, emit.constant([-1]))
         places = emit.op("Slice", places, *(emit.constant([k]) for k in (0, numbers.size)))
         places = emit.op("Reshape", places, emit.constant(numbers.shape), shape=numbers.shape)
         return emit.op("Gather", emit.constant(table), emit.cast(places, TensorProto.INT32), shape=numbers.shape)
@@ -179,6 +179,83 @@ def _stored(numbers: Array, kind: str, emit: OpenVINOEmitter) -> Tensor:
     else:
         stored = emit.constant(numbers)
     return emit.node("Cast", [stored], [TensorProto.FLOAT], [numbers.shape], to=TensorProto.FLOAT)[0]
+
+
+def _codes(numbers: Array, table: Array) -> Array:
+    """Where numbers are in a table of 16, uint8."""
+    places = np.searchsorted(np.sort(table), numbers.astype(np.float32))
+    return np.argsort(table, kind="stable")[places].astype(np.uint8)
+
+
+def _packed(codes: Array) -> Array:
+    """Codes of 4 bits in bytes, the first of two in the lower bits; the last axis is even."""
+    packed: Array = codes[..., ::2] | codes[..., 1::2] << 4
+    return packed
+
+
+def _unpacked(packed: Tensor, emit: OpenVINOEmitter) -> Tensor:
+    """The codes of packed bytes [..., n], uint8[..., n, 2]."""
+    lower = emit.op("BitwiseAnd", packed, emit.like(15, packed))
+    upper = emit.op("BitShift", packed, emit.like(4, packed), direction="RIGHT")
+    parts = (emit.op("Unsqueeze", part, emit.constant([-1])) for part in (lower, upper))
+    return emit.op("Concat", *parts, axis=-1)
+
+
+def gathered_rows(weight: Weight, ids: Tensor, constants: Weights, emit: OpenVINOEmitter) -> Tensor:
+    """Rows of a weight, as float32. Integers and scales are gathered and become floats afterwards, a few rows."""
+    kind, stored = _element_type(weight.integers), weight.stored_shape
+    numbers = _array(weight.integers, constants)
+    table = _NUMBERS_OF_4_BITS.get(kind)
+
+    def rows(array: Array) -> Tensor:
+        if array.ndim < len(stored):
+            return emit.constant(array)
+        return (
+            emit.constant(array[0]) if len(array) == 1 < len(numbers) else emit.op("Gather", emit.constant(array), ids)
+        )
+
+    def shaped(tensor: Tensor, row: tuple[int, ...]) -> Tensor:
+        sizes = emit.op("Concat", emit.shape_of(ids), emit.constant(row), axis=0)
+        return emit.op("Reshape", tensor, sizes, shape=None if ids.shape is None else (*ids.shape, *row))
+
+    if table is None:
+        made = emit.cast(emit.op("Gather", emit.constant(numbers), ids), TensorProto.FLOAT)
+    else:
+        packed = emit.constant(_packed(_codes(numbers, table).reshape(len(numbers), -1)))
+        codes = shaped(_unpacked(emit.op("Gather", packed, ids), emit), stored[1:])
+        made = emit.op("Gather", emit.constant(table), emit.cast(codes, TensorProto.INT32))
+    if weight.zero_point is not None:
+        made = emit.op("Sub", made, emit.cast(rows(_array(weight.zero_point, constants)), TensorProto.FLOAT))
+    made = emit.op("Mul", made, emit.cast(rows(_array(weight.scale, constants)), TensorProto.FLOAT))
+    return shaped(made, weight.shape[1:])
+
+
+def _is_gathered(network: Network, weight: Weight, readers: Sequence[tuple[Layer, int]], constants: Weights) -> bool:
+    """Whether nothing but whole rows is read, each of which is made of numbers and scales of its own."""
+    rows, kind, given = weight.stored_shape[:1], _element_type(weight.integers), (weight.scale, weight.zero_point)
+    if kind not in _INTEGERS and kind not in _NUMBERS_OF_4_BITS:
+        return False
+    if weight.shape[:1] != rows or (kind in _NUMBERS_OF_4_BITS and math.prod(weight.shape[1:]) % 2):
+        return False
+    shapes = [_constant_shape(layer) for layer in given if layer is not None]
+    try:
+        fits = all(np.broadcast_shapes(shape, weight.stored_shape) == weight.stored_shape for shape in shapes)
+    except ValueError:  # the IR is not valid; is reported where the weight is expanded
+        return False
+    return fits and all(_reads_rows(network, reader, position, weight, constants) for reader, position in readers)
+
+
+def _reads_rows(network: Network, reader: Layer, position: int, weight: Weight, constants: Weights) -> bool:
+    """Whether a layer gathers along the first axis."""
+    sources = _sources(network, reader)
+    if reader.type != "Gather" or position != 0 or len(sources) != 3 or reader.data.get("batch_dims", "0") != "0":
+        return False
+    try:
+        return sources[2].type == "Const" and bool(
+            np.isin(_array(sources[2], constants), (0, -len(weight.shape))).all()
+        )
+    except Unsupported:  # is reported where it is read
+        return False
 
 
 def _scale(scale: Array, emit: OpenVINOEmitter) -> Tensor:

@@ -8,6 +8,8 @@ import numpy as np
 from support.openvino_models import c, ops
 
 _RANGES = {"i8": (-128, 127), "u8": (0, 255), "i4": (-8, 7), "u4": (0, 15)}
+#: Some of the numbers that small floats have.
+_NUMBERS = {"nf4": (-1, 0, 1), "f4e2m1": (-6, -3, -2, -1, 0, 1, 2, 3, 4, 6)}
 
 
 class CompressedWeight:
@@ -30,9 +32,11 @@ class CompressedWeight:
         arithmetic: Any = np.float16,
     ) -> None:
         rng = np.random.default_rng(0)
-        least, most = _RANGES[element_type]
+        least, most = _RANGES.get(element_type, (0, 9))
         self.element_type, self.arithmetic, self.zero_point = element_type, arithmetic, zero_point
         self.integers = rng.integers(least, most + 1, shape)
+        if element_type in _NUMBERS:
+            self.integers = rng.choice(_NUMBERS[element_type], shape)
         self.shift = rng.integers(max(least, 0), min(most, 100) + 1, scaled) + 0.5 * (zero_point == "half")
         self.scale = rng.uniform(0.001, 0.02, scaled).astype(arithmetic)
 
@@ -57,5 +61,5 @@ def constant(element_type: str, numbers: Any) -> Any:
     """A constant of 4 or 8 bits."""
     import openvino as ov
 
-    values = np.asarray(numbers).astype(int)
+    values = np.asarray(numbers).astype(float if element_type in _NUMBERS else int)
     return ov.op.Constant(getattr(ov.Type, element_type), ov.Shape(values.shape), values.ravel().tolist())

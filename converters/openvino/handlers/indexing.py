@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from onnx_sparse.converters.errors import Unsupported
+from onnx_sparse.converters.openvino.compression import gathered_rows
 from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.arithmetic import quotient
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
@@ -26,12 +27,21 @@ def _axis(node: Node, position: int) -> int:
 @handles("Gather-1", to="Gather", notes="The axis must be a constant.")
 def gather_1(node: Node, emit: OpenVINOEmitter) -> Tensor:
     """Gather-1."""
+    weight = emit.weights.get(node[0].name)
+    if weight is not None:
+        _axis(node, 2)
+        return emit.cast(gathered_rows(weight, emit.index(node[1]), node.weights, emit), node[0].dtype)
     return emit.op("Gather", node[0], emit.index(node[1]), axis=_axis(node, 2))
 
 
 @handles("Gather-7", "Gather-8", to="Gather", notes="The axis must be a constant. Indices out of range are an error.")
 def gather_7(node: Node, emit: OpenVINOEmitter) -> Tensor:
-    """Gather-7 and Gather-8."""
+    """Gather-7 and Gather-8. Rows of a compressed weight become floats after they are gathered."""
+    weight = emit.weights.get(node[0].name)
+    if weight is not None:
+        node.disregard("batch_dims")
+        _axis(node, 2)
+        return emit.cast(gathered_rows(weight, emit.index(node[1]), node.weights, emit), node[0].dtype)
     return gathered(emit, node[0], node[1], _axis(node, 2), node.integer("batch_dims", 0))
 
 

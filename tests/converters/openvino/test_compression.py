@@ -203,3 +203,77 @@ def test_the_file_is_as_small_as_the_ir(element_type: str, tmp_path: Path) -> No
     model = agrees(build, RNG.normal(size=(1, columns)).astype(F), folder=tmp_path)
     files = [tmp_path / f"model.{suffix}" for suffix in ("xml", "bin")]
     assert model.ByteSize() < sum(file.stat().st_size for file in files)
+
+
+#: The shapes of tables of 100 rows of 64, as they are stored, and those of their scales.
+TABLES = {
+    "rows": ((100, 64), (100, 1)),
+    "one": ((100, 64), ()),
+    "columns": ((100, 64), (1, 64)),
+    "blocks": ((100, 4, 16), (100, 4, 1)),
+    "blocks of all rows": ((100, 4, 16), (1, 4, 1)),
+    "no rank": ((100, 4, 16), (4, 1)),
+}
+
+
+@pytest.mark.parametrize("layout", TABLES)
+@pytest.mark.parametrize("element_type", [*TYPES, "nf4", "f4e2m1"])
+def test_rows_of_a_table_are_gathered_before_they_are_floats(element_type: str, layout: str, tmp_path: Path) -> None:
+    """Negative numbers of rows count from the end; no session holds the floats of the table."""
+    stored, scaled = TABLES[layout]
+    turn = list(TABLES).index(layout) + len(element_type)
+    zero_point = ("", element_type, "half")[turn % 3] if element_type in TYPES else ""
+    weight = CompressedWeight(element_type, stored, scaled, zero_point, (F, np.float16)[turn % 2])
+    dynamic, shape = bool(turn % 2), [(5,), (2, 3), (0,), ()][turn % 4]
+
+    def build(ids: Any) -> Any:
+        made = weight.node() if stored == (100, 64) else ops(16).reshape(weight.node(), c([100, 64]), False)
+        return ops(8).gather(made, ids, c(0 if turn % 2 else -2))
+
+    ids = RNG.integers(-100, 100, shape)
+    tested = Case("", build, ids, dynamic=dynamic)
+    path = tested.save(tmp_path)
+    model = convert(path)
+    if layout in ("rows", "blocks") and ids.size:  # OpenVINO misreads other scales, or ends the process
+        (record,) = verify(path, model, feeds={"p0": ids})
+        assert record.ok, record
+    (rows,) = ort.InferenceSession(model.SerializeToString()).run(None, {"p0": ids})
+    np.testing.assert_allclose(rows, weight.floats.reshape(100, 64)[ids], rtol=1e-5, atol=1e-6)
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    ort.InferenceSession(model.SerializeToString(), options)
+    held = onnx.load(tmp_path / "optimized.onnx").graph.initializer
+    assert max(len(tensor.raw_data) for tensor in held) <= 100 * 64 * (1 if element_type in ("i8", "u8") else 0.5)
+
+
+def test_rows_of_a_table_of_mxfp4(tmp_path: Path) -> None:
+    """Whose scales, one for 32 numbers, are powers of 2 of their own type."""
+    numbers = RNG.choice([-6, -3, -1.5, 0.5, 0, 2, 4], (100, 2, 32))
+    scales = 2.0 ** RNG.integers(-8, 4, (100, 2, 1))
+
+    def build(ids: Any) -> Any:
+        stored, factor = (
+            ops(16).convert(ov.op.Constant(kind, ov.Shape(array.shape), array.ravel().tolist()), "f16")
+            for kind, array in ((ov.Type.f4e2m1, numbers), (ov.Type.f8e8m0, scales))
+        )
+        table = ops(16).reshape(ops(16).multiply(stored, factor), c([100, 64]), False)
+        return ops(8).gather(ops(16).convert(table, "f32"), ids, c(0))
+
+    model = agrees(build, np.int64([0, 5, 99]), folder=tmp_path)
+    assert model.ByteSize() < 6000
+
+
+def test_a_row_out_of_range_of_a_gathered_table_is_an_error(tmp_path: Path) -> None:
+    table = CompressedWeight("u4", (100, 64), (100, 1), "u4")
+    path = Case("", lambda ids: ops(8).gather(table.node(), ids, c(0)), np.int64([0])).save(tmp_path)
+    session = ort.InferenceSession(convert(path).SerializeToString())
+    for wrong in (100, -101):
+        with pytest.raises(Exception, match="out of data bounds"):
+            session.run(None, {"p0": np.int64([wrong])})
+
+
+@pytest.mark.parametrize(("axis", "columns"), [(1, 64), (0, 63)])
+def test_other_lookups_of_a_table_read_floats(axis: int, columns: int, tmp_path: Path) -> None:
+    """Along another axis, and of rows whose numbers of 4 bits do not fill bytes."""
+    table = CompressedWeight("u4", (100, columns), (100, 1), "u4")
+    agrees(lambda ids: ops(8).gather(table.node(), ids, c(axis)), np.int64([3, 0]), folder=tmp_path)
