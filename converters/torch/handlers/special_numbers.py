@@ -10,7 +10,7 @@ from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Tensor
 from onnx_sparse.converters.torch.handlers.joining import promoted
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
-from onnx_sparse.converters.torch.handlers.sums import moved_back, up_to_each
+from onnx_sparse.converters.torch.handlers.sums import PREFIX_MEMORY, up_to_each
 from onnx_sparse.converters.writing.lowering.angles import signed
 from onnx_sparse.converters.writing.lowering.special_functions import digamma, inverse_error, inverse_normal, polynomial
 from onnx_sparse.schemas.declaration import FLOATS
@@ -151,7 +151,7 @@ def hypotenuse(node: Node, emit: TorchEmitter) -> Tensor:
     return emit.cast(made, node.tensor("self").dtype)
 
 
-@handles("aten.logcumsumexp.default", to="ReduceMax, ReduceSum")
+@handles("aten.logcumsumexp.default", to="ReduceMax, ReduceSum", notes=PREFIX_MEMORY.strip())
 def log_cumulative_sum_of_exponentials(node: Node, emit: TorchEmitter) -> Tensor:
     """The logarithm of the sum of the exponentials of the elements up to each one.
 
@@ -160,11 +160,12 @@ def log_cumulative_sum_of_exponentials(node: Node, emit: TorchEmitter) -> Tensor
     x, dim = node.tensor("self"), node.integer("dim")
     if not x.rank:
         return x
-    wide, axis = emit.wide(x), x.axis(dim)
-    last = emit.constant([-1])
-    held = up_to_each(emit, wide, axis, float("-inf"))
-    largest = emit.op("ReduceMax", held, last, keepdims=1)
-    base = emit.op("Where", emit.op("IsInf", largest), emit.like(0, wide), largest)
-    total = emit.op("ReduceSum", emit.op("Exp", emit.op("Sub", held, base)), last, keepdims=1)
-    sums = emit.op("Squeeze", emit.op("Add", emit.op("Log", total), base), last)
-    return emit.cast(moved_back(emit, sums, axis, like=x), x.dtype)
+    wide, last = emit.wide(x), emit.constant([-1])
+
+    def log_sum_exp(each: Tensor) -> Tensor:
+        largest = emit.op("ReduceMax", each, last, keepdims=1)
+        base = emit.op("Where", emit.op("IsInf", largest), emit.like(0, wide), largest)
+        total = emit.op("ReduceSum", emit.op("Exp", emit.op("Sub", each, base)), last, keepdims=1)
+        return emit.op("Squeeze", emit.op("Add", emit.op("Log", total), base), last)
+
+    return emit.cast(up_to_each(emit, wide, x.axis(dim), float("-inf"), log_sum_exp), x.dtype)

@@ -5,6 +5,7 @@ Sums of float32 in the order of their elements also lose digits, the more the lo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
 
 _DOUBLE = "In double precision, as torch."
+PREFIX_MEMORY = " In another order than torch, and in memory for n * sqrt(n) along a dimension of n."
 
 
 @handles("aten.cumsum.default", to="CumSum", notes=_DOUBLE)
@@ -30,35 +32,61 @@ def cumulative_sum(node: Node, emit: TorchEmitter) -> Tensor:
     return emit.cast(made, dtype)
 
 
-@handles("aten.cumprod.default", to="ReduceProd", notes=_DOUBLE + " In memory for all pairs along the dimension.")
+@handles("aten.cumprod.default", to="ReduceProd", notes=_DOUBLE + PREFIX_MEMORY)
 def cumulative_product(node: Node, emit: TorchEmitter) -> Tensor:
     """The product of the elements up to each one."""
     x, dtype = _as_asked(node, emit)
     if not x.rank:
         node.disregard("dim")
         return x
-    axis = x.axis(node.integer("dim"))
-    factors = up_to_each(emit, _summed(emit, x), axis, 1)
-    made = emit.op("ReduceProd", factors, emit.constant([x.rank]), keepdims=0)
-    return emit.cast(moved_back(emit, made, axis, like=x), dtype)
+    axis, wide = x.axis(node.integer("dim")), _summed(emit, x)
+    return emit.cast(
+        up_to_each(emit, wide, axis, 1, lambda each: emit.op("ReduceProd", each, _last(emit), keepdims=0)), dtype
+    )
 
 
-def up_to_each(emit: TorchEmitter, x: Tensor, axis: int, rest: float) -> Tensor:
-    """For each element, in the last dimension, those along an axis up to it, and a number for the others.
+def up_to_each(emit: TorchEmitter, x: Tensor, axis: int, rest: float, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+    """For each element along an axis, those up to it, reduced.
 
-    The axis comes last before that.
+    The axis is cut into blocks, as many as one has elements: those of a block are reduced up to each of its elements,
+    and the blocks up to each block. So n elements need memory for n * sqrt(n), not for all pairs.
+
+    Args:
+        emit: Receives the nodes.
+        x: The elements.
+        axis: The axis, >= 0.
+        rest: What changes no result.
+        reduce: Reduces the last dimension, in any order.
     """
     order = [*(k for k in range(x.rank) if k != axis), axis]
-    rows = emit.op("Unsqueeze", emit.op("Transpose", x, perm=order), emit.constant([x.rank - 1]))
-    places = emit.op("Range", emit.constant(0), emit.scalar(emit.count(x, axis)), emit.constant(1), shape=(None,))
-    until = emit.op("LessOrEqual", places, emit.op("Unsqueeze", places, emit.constant([1])))
-    return emit.op("Where", until, rows, emit.like(rest, x))
+    count, one = emit.count(x, axis), emit.constant([1])
+    root = emit.op("Ceil", emit.op("Sqrt", emit.cast(count, TensorProto.DOUBLE)))
+    size = emit.op("Max", emit.int64(root), one)
+    missing = emit.op("Sub", emit.op("Mul", size, size), count)
+    pads = emit.op("Concat", emit.constant([0] * (2 * x.rank - 1)), missing, axis=0)
+    padded = emit.op("Pad", emit.op("Transpose", x, perm=order), pads, emit.like(rest, x))
+    others = emit.op("Gather", emit.shape_of(x), emit.constant(order[:-1]))
+    blocks = emit.op("Reshape", padded, emit.op("Concat", others, size, size, axis=0), allowzero=1)
+
+    places = emit.op("Range", emit.constant(0), emit.scalar(size), emit.constant(1), shape=(None,))
+    until = emit.op("LessOrEqual", places, emit.op("Unsqueeze", places, one))
+    before = emit.op("Less", places, emit.op("Unsqueeze", places, one))
+
+    def among(chosen: Tensor, each: Tensor) -> Tensor:
+        held = emit.op("Unsqueeze", each, emit.constant([-2]))
+        return reduce(emit.op("Where", chosen, held, emit.like(rest, x)))
+
+    within = among(until, blocks)
+    totals = emit.op("Gather", within, emit.constant(-1), axis=x.rank)
+    earlier = emit.op("Expand", emit.op("Unsqueeze", among(before, totals), _last(emit)), emit.shape_of(within))
+    both = emit.op("Concat", *(emit.op("Unsqueeze", each, _last(emit)) for each in (earlier, within)), axis=x.rank + 1)
+    flat = emit.op("Reshape", reduce(both), emit.op("Concat", others, emit.op("Mul", size, size), axis=0), allowzero=1)
+    made = emit.op("Slice", flat, emit.constant([0]), count, emit.constant([x.rank - 1]))
+    return emit.op("Transpose", made, perm=[order.index(k) for k in range(x.rank)], shape=x.shape)
 
 
-def moved_back(emit: TorchEmitter, x: Tensor, axis: int, *, like: Tensor) -> Tensor:
-    """The last dimension at its place, as it is in another tensor."""
-    order = [*(k for k in range(like.rank) if k != axis), axis]
-    return emit.op("Transpose", x, perm=[order.index(k) for k in range(like.rank)], shape=like.shape)
+def _last(emit: TorchEmitter) -> Tensor:
+    return emit.constant([-1])
 
 
 def _as_asked(node: Node, emit: TorchEmitter) -> tuple[Tensor, int]:
