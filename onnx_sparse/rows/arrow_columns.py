@@ -43,15 +43,18 @@ def values_of_column(where: str, feature: Feature, column: Any) -> Any:
 
 
 def _plain(where: str, column: Any) -> Any:
-    """One Array of a column, without dictionaries and extensions."""
+    """One Array of a column, without dictionaries, runs and extensions."""
     array = column
     if isinstance(column, pa.ChunkedArray):  # combine_chunks would copy a single chunk
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # more than one chunk holds
         rows = f"a column of {len(array)} rows"
         raise ValueError(f"{where}: {rows} has more values than fit into one array; take fewer rows")
-    while isinstance(array, (pa.ExtensionArray, pa.DictionaryArray)):
-        array = array.storage if isinstance(array, pa.ExtensionArray) else _decoded(where, array)
+    while isinstance(array, (pa.ExtensionArray, pa.DictionaryArray, pa.RunEndEncodedArray)):
+        if isinstance(array, pa.RunEndEncodedArray):
+            array = pc.run_end_decode(array)
+        else:
+            array = array.storage if isinstance(array, pa.ExtensionArray) else _decoded(where, array)
     return array
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -194,7 +194,7 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
         values = plain_parts(where, values)
     # numpy's own choice of a type for objects would make texts of numbers, and floats of large integers.
     array = values if isinstance(values, np.ndarray) else np.array(values, object)
-    if not array.ndim and (hasattr(values, "__next__") or isinstance(values, (Mapping, Set))):
+    if not array.ndim and (hasattr(values, "__next__") or isinstance(values, (Mapping, Set, ValuesView))):
         raise ValueError(f"{where}: expected a list or an array, got {described(values)}")
     if array.dtype == wanted and dtype != TensorProto.STRING:
         return np.asarray(array, order="C")
@@ -233,12 +233,16 @@ def _from_objects(
             try:
                 made[number] = _object_as(value, wanted)
             except ValueError as error:
-                if not lengths and isinstance(value, (list, tuple, np.ndarray)):
+                if not lengths and isinstance(value, (list, tuple, np.ndarray)) and not _is_scalar(value):
                     raise _uneven(where, objects) from None
                 marked = np.arange(len(objects)).reshape(shape) == number
                 reason = " has no value" if plain_column(where, value) is None else f": {error}"
                 raise row_error(where, marked, lengths, reason) from None
     return made.reshape(shape)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.ndim
 
 
 def _uneven(where: str, rows: list[Any]) -> RowError:
@@ -317,7 +321,7 @@ def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
             rounded = float(np.float64(plain).astype(wanted))
             if rounded == plain or (isinstance(plain, float) and math.isinf(rounded) == math.isinf(plain)):
                 return rounded
-    raise ValueError(misfit(value, element_type(wanted)))
+    raise ValueError(misfit(plain, element_type(wanted)))
 
 
 def misfit(value: Any, dtype: DType) -> str:

@@ -7,12 +7,14 @@ interface, `__array__`, DLPack) or by its own accessors (nested, jagged and spar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
+
+from onnx_sparse.rows.records import as_mapping
 
 Array = np.ndarray[Any, Any]
 
@@ -33,18 +35,32 @@ class SparseParts:
 
 
 def in_memory(rows: Any) -> Any:
-    """Rows as a table or columns in memory: lazy frames of polars and dask, a `datasets.Dataset` and records of
-    awkward; other rows as they are."""
+    """Rows as a table, columns or records in memory; those that are one already as they are.
+
+    Lazy frames of polars and dask, data sets of Arrow and of `datasets`, and records of awkward; batches of Arrow as a
+    table; iterators as a list, and records that are no mappings as such.
+    """
     library = library_of(rows)
+    if isinstance(rows, Iterator) and not any(hasattr(rows, capsule) for capsule in _CAPSULES):
+        rows = list(rows)
     if library == "polars" and hasattr(rows, "collect"):
         return rows.collect()
     if library in ("dask", "dask_expr") and hasattr(rows, "compute"):
         return rows.compute()
     if library == "datasets" and hasattr(rows, "with_format"):
-        return rows.with_format("arrow")[:]
+        return rows.with_format("arrow")[:] if hasattr(rows, "__len__") else list(rows)
+    if library == "pyarrow" and hasattr(rows, "to_table"):
+        return rows.to_table()
     if library == "awkward" and getattr(rows, "fields", None):
         return {name: rows[name] for name in rows.fields}
-    return rows
+    if not isinstance(rows, Sequence) or not rows or isinstance(rows[0], Mapping):
+        return rows
+    if library_of(rows[0]) == "pyarrow" and all(table_of(part) is part for part in rows):
+        import pyarrow as pa
+
+        return pa.concat_tables([pa.table(part) for part in rows])
+    records = [*map(as_mapping, rows)]
+    return rows if any(record is None for record in records) else records
 
 
 def columns_of(rows: Any, wanted: Collection[str] | None = None) -> Mapping[str, Any]:

@@ -93,7 +93,8 @@ class Features(Shown, Mapping[str, Feature]):
 
         Args:
             rows: Columns by feature, as many rows for each: a mapping, a data frame (pandas, polars), an Arrow table,
-                or a list of records. Rows of sparse and ragged features are lists of any length, None for an empty one:
+                or a list or iterator of records (mappings, named tuples, objects of dataclasses, attrs, pydantic or
+                msgspec). Rows of sparse and ragged features are lists of any length, None for an empty one:
                 nested lists, arrays of numpy, Arrow and what converts to them, torch's tensors (dense, nested, jagged
                 and sparse), TensorFlow's (eager, ragged and sparse), SciPy's sparse matrices. Dense features are what
                 `numpy.asarray` takes; examples are serialized messages. Lazy frames of polars and dask are computed; a
