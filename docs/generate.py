@@ -31,6 +31,7 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
 sys.path[:0] = [str(FOLDER), str(ROOT / "benchmarks")]  # which are no packages
 
+import notebook_page  # noqa: E402
 import record_page  # noqa: E402
 from demo_picture import demo_picture  # noqa: E402
 
@@ -45,6 +46,7 @@ def files() -> dict[Path, str]:
         FOLDER / "measurements.md": record_page.page(),
         FOLDER / "passes.md": _passes(),
         FOLDER / "demo.svg": demo_picture(),
+        notebook_page.NOTEBOOK.with_suffix(".md"): notebook_page.page(),
         FOLDER / "onnxruntime_faults.md": _onnxruntime_faults(),
         ROOT / "mkdocs.yml": _site(),
         ROOT / "onnx_sparse_command" / "help.txt": help_text(80),
