@@ -12,6 +12,7 @@ from onnx_sparse.converters.openvino.emitter import OpenVINOEmitter
 from onnx_sparse.converters.openvino.handlers.registry import Node, handles
 from onnx_sparse.converters.openvino.handlers.windows import window
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.lowering.adaptive_windows import AdaptiveWindows
 from onnx_sparse.schemas.segment_body import lowest
 
 
@@ -240,7 +241,7 @@ def adaptive_avg_pool(node: Node, emit: OpenVINOEmitter) -> Tensor:
         return emit.narrowed("AveragePool", emit.op("AveragePool", made, **windows), node[0].dtype)
     sizes = emit.constant(1)
     for axis in range(2, node[0].rank):
-        places = _Places(node, emit, axis)
+        places = _windows(node, emit, axis)
         # The numbers of a window stand on the axis after the windows.
         inside, lengths = places.inside, places.lengths
         if rest := list(range(axis - node[0].rank + 1, 0)):
@@ -264,7 +265,7 @@ def adaptive_max_pool(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     numbers, flat = node[0], emit.constant([[0]])
     count, last = node[0].rank - 2, emit.constant([-1])
     for k in range(count):  # windows and places within them take turns: [batch, channels, o1, k1, o2, k2]
-        places = _Places(node, emit, k + 2)
+        places = _windows(node, emit, k + 2)
         numbers = emit.op("Gather", numbers, places.places, axis=2 * k + 2)
         if k:
             flat = emit.op("Unsqueeze", flat, emit.constant([-2, -1]))
@@ -279,30 +280,11 @@ def adaptive_max_pool(node: Node, emit: OpenVINOEmitter) -> tuple[Tensor, ...]:
     return emit.op("ReduceMax", windowed, last, keepdims=0), emit.op("Squeeze", found, last)
 
 
-class _Places:
-    """The windows along one axis of an adaptive pooling: window i is from floor(i * size / count) to ceil((i + 1) ...).
-
-    Attributes:
-        size: The axis's size.
-        lengths: Those of the windows, [count, 1].
-        places: The places of each window's numbers, [count, longest]; a shorter window repeats its last place.
-        inside: Whether a place is not repeated.
-    """
-
-    def __init__(self, node: Node, emit: OpenVINOEmitter, axis: int) -> None:
-        one = emit.constant(1)
-        known = node[0].shape[axis] if node[0].shape is not None else None
-        shape = emit.shape_of(node[0], axis, axis + 1)
-        self.size = emit.op("Squeeze", shape) if known is None else emit.constant(known)
-        count = emit.op("Gather", emit.vector(node[1]), emit.constant(axis - 2))
-        windows = emit.op("Unsqueeze", emit.op("Range", emit.constant(0), count, one), emit.constant([1]))
-        begin = emit.op("Div", emit.op("Mul", windows, self.size), count)
-        after = emit.op("Mul", emit.op("Add", windows, one), self.size)
-        end = emit.op("Div", emit.op("Add", after, emit.op("Sub", count, one)), count)
-        self.lengths = emit.op("Sub", end, begin)
-        steps = emit.op("Range", emit.constant(0), emit.op("ReduceMax", self.lengths, keepdims=0), one)
-        self.inside = emit.op("Less", steps, self.lengths)
-        self.places = emit.op("Min", emit.op("Add", begin, steps), emit.op("Sub", end, one))
+def _windows(node: Node, emit: OpenVINOEmitter, axis: int) -> AdaptiveWindows:
+    """The windows along an axis."""
+    known = node[0].shape[axis] if node[0].shape is not None else None
+    size = emit.op("Squeeze", emit.shape_of(node[0], axis, axis + 1)) if known is None else emit.constant(known)
+    return AdaptiveWindows(emit, size, emit.op("Gather", emit.vector(node[1]), emit.constant(axis - 2)))
 
 
 def _even_windows(node: Node) -> dict[str, Any] | None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from onnx_sparse.converters.errors import Unsupported
 from onnx_sparse.converters.tensor import Shape, Tensor
 from onnx_sparse.converters.torch.handlers.registry import Node, handles
+from onnx_sparse.converters.writing.lowering.adaptive_windows import AdaptiveWindows
 from onnx_sparse.schemas.declaration import FLOATS
 
 if TYPE_CHECKING:
     from onnx_sparse.converters.torch.emitter import TorchEmitter
 
-_MEMORY = "In memory for all pairs of windows and places along a dimension, where sizes are not multiples."
+_MEMORY = "In memory for the numbers of all windows, which overlap where sizes are not multiples."
 
 
 @handles("aten._adaptive_avg_pool2d.default", to="AveragePool or ReduceSum", notes=_MEMORY)
@@ -40,11 +39,16 @@ def adaptive_average_pool(node: Node, emit: TorchEmitter) -> Tensor:
         return emit.cast(emit.op("AveragePool", x, kernel_shape=kernel, strides=kernel, shape=shape), given.dtype)
     counts = []
     for axis, size in enumerate(sizes, first):
-        is_inside = _windows(emit, x, axis, size)
-        x = _reduced(emit, x, axis, is_inside, 0, "ReduceSum")
-        count = emit.op("ReduceSum", emit.cast(is_inside, x.dtype), emit.constant([1]), keepdims=0)
+        windows = _windows(emit, given, axis, size)
         after = list(range(axis + 1 - x.rank, 0))
-        counts.append(emit.op("Unsqueeze", count, emit.constant(after)) if after else count)
+        inside, lengths = (
+            emit.op("Unsqueeze", each, emit.constant(after)) if after else each
+            for each in (windows.inside, emit.op("Squeeze", windows.lengths, emit.constant([1])))
+        )
+        held = emit.op("Where", inside, emit.op("Gather", x, windows.places, axis=axis), emit.like(0, x))
+        shape = (*_sizes(x)[:axis], None, *_sizes(x)[axis + 1 :])
+        x = emit.op("ReduceSum", held, emit.constant([axis + 1]), keepdims=0, shape=shape)
+        counts.append(emit.cast(lengths, x.dtype))
     return emit.cast(emit.op("Div", x, reduce(lambda a, b: emit.op("Mul", a, b), counts), shape=x.shape), given.dtype)
 
 
@@ -53,58 +57,38 @@ def adaptive_average_pool(node: Node, emit: TorchEmitter) -> Tensor:
 def adaptive_max_pool(node: Node, emit: TorchEmitter) -> tuple[Tensor, Tensor]:
     """The maxima of windows along the last dimensions, and where each is: of equal ones the first, of NaN the last."""
     x, sizes = node.tensor("self"), node.numbers("output_size")
-    first = x.rank - len(sizes)
-    largest, every = x, emit.constant(np.ones((1, 1), bool))
-    for axis, size in enumerate(sizes, first):
-        is_inside = _windows(emit, x, axis, size)
-        largest = _reduced(emit, largest, axis, is_inside, float("-inf"), "ReduceMax")
-        # Pairs of windows and places of all dimensions so far, and of this one.
-        pairs = emit.op(
-            "And",
-            emit.op("Unsqueeze", every, emit.constant([1, 3])),
-            emit.op("Unsqueeze", is_inside, emit.constant([0, 2])),
-        )
-        shape = emit.op("Mul", emit.op("Shape", every, shape=(2,)), emit.op("Shape", is_inside, shape=(2,)), shape=(2,))
-        every = emit.op("Reshape", pairs, shape, shape=(None, None))
-    before = emit.shape_of(x, 0, first)
-    last = emit.constant([-1])
-    flat = emit.op("Reshape", x, emit.op("Concat", before, last, axis=0), shape=(*_sizes(x)[:first], None))
-    best = emit.op("Reshape", largest, emit.op("Concat", before, last, axis=0), shape=(*_sizes(x)[:first], None))
-    best, among = (emit.op("Unsqueeze", each, emit.constant([k])) for each, k in ((best, first + 1), (flat, first)))
+    first, dims, last = x.rank - len(sizes), len(sizes), emit.constant([-1])
+    numbers, flat, total = x, emit.constant([[0]]), emit.constant(1)
+    for k, size in enumerate(sizes):  # windows and the places in them take turns: [batch, o1, k1, o2, k2]
+        windows = _windows(emit, x, first + k, size)
+        numbers = emit.op("Gather", numbers, windows.places, axis=first + 2 * k)
+        if k:
+            flat = emit.op("Unsqueeze", flat, emit.constant([-2, -1]))
+        flat = emit.op("Add", emit.op("Mul", flat, windows.size), windows.places)
+        total = emit.op("Mul", total, windows.size)
+    order = [*range(0, 2 * dims, 2), *range(1, 2 * dims, 2)]
+    flat = emit.op("Transpose", flat, perm=order)
+    counts = emit.op("Shape", flat, end=dims)
+    flat = emit.op("Reshape", flat, emit.op("Concat", counts, last, axis=0))
+    numbers = emit.op("Transpose", numbers, perm=[*range(first), *(first + k for k in order)])
+    shape = emit.op("Concat", emit.shape_of(x, 0, first), emit.op("Shape", flat), axis=0)
+    numbers = emit.op("Reshape", numbers, shape, allowzero=1)
+    known = (*_sizes(x)[:first], *(size if isinstance(size, int) else None for size in sizes))
+    best = emit.op("ReduceMax", numbers, last, keepdims=1, shape=(*known, 1))
     is_nan = emit.op("IsNaN", best)
-    is_best = emit.op("Or", emit.op("Equal", among, best), emit.op("And", emit.op("IsNaN", among), is_nan))
-    count = emit.scalar(emit.count(flat, first))
-    places = emit.op("Range", emit.constant(0), count, emit.constant(1), shape=(None,))
-    backwards = emit.op("Sub", emit.op("Sub", count, emit.constant(1)), places)
-    ranks = emit.op("Where", is_nan, places, backwards)
-    chosen = emit.op("ReduceMax", emit.op("Where", emit.op("And", every, is_best), ranks, last), last, keepdims=1)
-    at = emit.op("Where", is_nan, chosen, emit.op("Sub", emit.op("Sub", count, emit.constant(1)), chosen))
-    return largest, emit.op("Reshape", at, emit.shape_of(largest), shape=largest.shape)
+    is_best = emit.op("Or", emit.op("Equal", numbers, best), emit.op("And", emit.op("IsNaN", numbers), is_nan))
+    backwards = emit.op("Sub", emit.op("Sub", total, emit.constant(1)), flat)
+    ranks = emit.op("Where", is_nan, flat, backwards)
+    chosen = emit.op("ReduceMax", emit.op("Where", is_best, ranks, last), last, keepdims=1)
+    at = emit.op("Where", is_nan, chosen, emit.op("Sub", emit.op("Sub", total, emit.constant(1)), chosen))
+    largest, places = (emit.op("Squeeze", each, last, shape=known) for each in (best, at))
+    return largest, places
 
 
 def _sizes(x: Tensor) -> Shape:
     return (None,) * x.rank if x.shape is None else x.shape
 
 
-def _windows(emit: TorchEmitter, x: Tensor, axis: int, windows: Tensor | int) -> Tensor:
-    """Which places along a dimension are in each of so many windows, bool [windows, places]."""
-    size, count = emit.count(x, axis), emit.vector(windows)
-    places, order = (
-        emit.op("Range", emit.constant(0), emit.scalar(n), emit.constant(1), shape=(None,)) for n in (size, count)
-    )
-    begins = emit.op("Div", emit.op("Mul", order, size), count)
-    # The next window's begin, rounded up.
-    upto = emit.op("Mul", emit.op("Add", order, emit.constant(1)), size)
-    ends = emit.op("Div", emit.op("Sub", emit.op("Add", upto, count), emit.constant(1)), count)
-    begins, ends = (emit.op("Unsqueeze", each, emit.constant([1])) for each in (begins, ends))
-    return emit.op("And", emit.op("LessOrEqual", begins, places), emit.op("Less", places, ends), shape=(None, None))
-
-
-def _reduced(emit: TorchEmitter, x: Tensor, axis: int, is_inside: Tensor, rest: float, reduction: str) -> Tensor:
-    """The elements along a dimension, reduced by windows."""
-    after = x.rank - 1 - axis
-    among = emit.op("Unsqueeze", x, emit.constant([axis]))
-    chosen = emit.op("Unsqueeze", is_inside, emit.constant(list(range(-after, 0)))) if after else is_inside
-    shape = (*_sizes(x)[:axis], None, *_sizes(x)[axis + 1 :])
-    held = emit.op("Where", chosen, among, emit.like(rest, x))
-    return emit.op(reduction, held, emit.constant([axis + 1]), keepdims=0, shape=shape)
+def _windows(emit: TorchEmitter, x: Tensor, axis: int, count: Tensor | int) -> AdaptiveWindows:
+    """So many windows along a dimension."""
+    return AdaptiveWindows(emit, emit.scalar(emit.count(x, axis)), emit.scalar(emit.vector(count)))

@@ -108,6 +108,38 @@ def test_adaptive_pools_of_any_size(agree) -> None:
     agree(calls, [*batches, (with_nan,)], dynamic=[{2: MANY, 3: MANY}])
 
 
+def test_adaptive_pools_of_more_dimensions_and_equal_numbers(agree) -> None:
+    """Of equal maxima the first, of NaN the last; windows of one number; no batch."""
+    functional = torch.nn.functional
+    calls = {
+        f"{kind} of {dims}-D, {windows}": lambda _, x, call=call, dims=dims, windows=windows, k=k: call(
+            x if dims == 3 else x[:, 0], windows, **({} if k is None else {"return_indices": True})
+        )[slice(None) if k is None else k]
+        for dims, windows in ((2, (4, 3)), (3, (2, 3, 4)), (3, (1, 7, 5)))
+        for kind, call, k in (
+            ("means", getattr(functional, f"adaptive_avg_pool{dims}d"), None),
+            ("maxima", getattr(functional, f"adaptive_max_pool{dims}d"), 0),
+            ("places", getattr(functional, f"adaptive_max_pool{dims}d"), 1),
+        )
+    }
+    torch.manual_seed(0)
+    batches = [
+        torch.randint(0, 3, (2, *size)).float() for size in ((3, 5, 6, 7), (1, 2, 2, 2), (2, 9, 7, 5), (4, 1, 1, 1))
+    ]
+    batches[0][0, 1, 2, 3:5] = torch.nan
+    batches[2][1, 0, 3] = -torch.inf
+    agree(calls, [(batch,) for batch in batches], dynamic=[{1: MANY, 2: MANY, 3: MANY, 4: MANY}])
+
+
+def test_the_memory_of_adaptive_pools(agree) -> None:
+    """All pairs of 2,500 windows and 50,000 places of 16 channels would be 16 GB."""
+    resource = pytest.importorskip("resource", reason="Windows does not count memory so")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    calls = {"places": lambda _, x: torch.nn.functional.adaptive_max_pool2d(x, (50, 50), return_indices=True)[1]}
+    agree(calls, [(torch.rand(1, 16, 60, 60),), (torch.rand(1, 16, 224, 224),)], dynamic=[{2: MANY, 3: MANY}])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000
+
+
 def test_batches_in_training(agree) -> None:
     def normalized(_, x, mean, variance):
         made = torch.ops.aten._native_batch_norm_legit_functional(x, mean, variance, mean, variance, True, 0.3, 1e-5)
