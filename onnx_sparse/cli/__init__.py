@@ -82,9 +82,13 @@ class _Command(Protocol):
     def run(self, arguments: argparse.Namespace, /) -> int: ...
 
 
-def _commands() -> tuple[_Command, ...]:
-    modules = (f"onnx_sparse.cli.{name}" for name in _NAMES)
-    return tuple(cast(_Command, importlib.import_module(module)) for module in modules if is_there(module))
+def _commands(argv: Sequence[str] = ()) -> tuple[_Command, ...]:
+    """The command that is called; all of them if it is none, and for those that show all."""
+    modules = {name: f"onnx_sparse.cli.{name}" for name in _NAMES}
+    called = next((word for word in argv if not word.startswith("-")), "")
+    if called in modules and called != "completion" and is_there(modules[called]):  # the others take half a second
+        modules = {called: modules[called]}
+    return tuple(cast(_Command, importlib.import_module(module)) for module in modules.values() if is_there(module))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -335,13 +339,13 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     elif [*argv] in (["version"], ["-V"], ["-version"]):
         argv = ["--version"]
     _Parser.given = argv
-    arguments, unknown = _parser().parse_known_args(argv)
+    arguments, unknown = _parser(argv).parse_known_args(argv)
     if unknown:  # reported by the parser of the command
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return arguments
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="onnx-sparse",
         description=_DESCRIPTION.strip(),
@@ -352,7 +356,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
     parser.set_defaults(whole_parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _commands():
+    for command in _commands(argv):
         topics: Mapping[str, Topic] = getattr(command, "topics", dict)()
         child = commands.add_parser(
             command.NAME,

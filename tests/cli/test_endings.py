@@ -171,7 +171,7 @@ def test_errors_that_are_raised_from_each_other(cli, monkeypatch, segment_max):
 
 
 def test_too_little_memory_for_the_arguments(cli, monkeypatch):
-    def no_memory() -> None:
+    def no_memory(*_: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr("onnx_sparse.cli._parser", no_memory)

@@ -53,6 +53,15 @@ def test_examples_fit_a_terminal(cli, command):
     assert not [line for line in shown.splitlines() if len(line) > 80]
 
 
+@pytest.mark.parametrize("arguments", [["ops", "Fill"], ["--debug", "check", "--help"], ["help", "tables"]])
+def test_a_command_imports_no_other_command(arguments):
+    """Each has settings and their options, half a second in all."""
+    asking = "import sys; from onnx_sparse.cli import main; main(); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", asking, *arguments], capture_output=True, text=True, check=True)
+    loaded = {*done.stderr.split()} & {f"onnx_sparse.cli.{command}" for command in (*COMMANDS, "serve")}
+    assert loaded == {f"onnx_sparse.cli.{command}" for command in arguments if command in COMMANDS}
+
+
 def test_help_as_a_command(cli):
     assert cli("help").out == cli("--help").out
     assert cli("help", "run").out == cli("run", "--help").out

@@ -47,6 +47,7 @@ class Command:
         return 0
 
 class Parser:
+    def __init__(self, argv): pass
     def parse_known_args(self, argv):
         import argparse
         return argparse.Namespace(debug=False, json=False, command=Command()), []
