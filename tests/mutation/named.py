@@ -76,6 +76,8 @@ _WRITTEN: tuple[tuple[str, str, str, str, str], ...] = (
      "if left_over or buckets <", "if buckets <", _KEYS),
     ("fewer buckets than homes", "onnx_sparse/reference/key_index.py",
      "buckets < count // _KEYS_IN_BUCKET + 1 or", "", _KEYS),
+    ("searches of any length", "onnx_sparse/reference/key_index.py",
+     "int(searched[per_home > 0].max(initial=1))", "self.longest", _KEYS),
     ("any number of bodies", "onnx_sparse/serving/http_app.py",
      "if size > _LARGE and self._held_after(", "if False and self._held_after(", "tests/serving/test_attacks.py"),
     ("any number of lists of numbers", "onnx_sparse/serving/long_lists.py",
