@@ -57,6 +57,7 @@ LISTED: tuple[tuple[str, str, str], ...] = (
     ("tests/tools/test_browser.py", "could not import 'playwright", "browser"),
     ("tests/tools/test_site_browser.py", "could not import 'playwright", "browser"),
     ("tests/tools/test_archive.py", "not the environment of tests/tools/requirements.txt", "tools"),
+    ("tests/tools/test_recipe.py", "not the environment of tests/tools/requirements.txt", "tools"),
     ("tests/tools/test_tools.py", "not the environment of tests/tools/requirements.txt", "tools"),
     ("tests/converters/torch/test_torch_geometric.py", "could not import 'torch_geometric", "tools"),
     ("tests/converters/rewriting/test_lost_rows.py", "could not import 'torch_geometric", "tools"),
