@@ -17,7 +17,7 @@ function number(landmark) {
 function improve() {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   document.querySelectorAll("nav:not([data-numbered])").forEach(number);
-  for (const wide of document.querySelectorAll(".md-typeset__scrollwrap")) {
+  for (const wide of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset .output, p:has(> img[src$='demo.svg'])")) {
     wide.tabIndex = 0;
   }
 }

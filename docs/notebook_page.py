@@ -32,7 +32,8 @@ def page() -> str:
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             text = output.get("text") or data["text/plain"]
-            shown = f'<div class="output">{data["text/html"]}</div>' if "text/html" in data else None
+            html = data.get("text/html", "").replace("<th></th>", "<td></td>")  # no header, to readers of screens
+            shown = f'<div class="output">{html}</div>' if html else None
             parts.append(shown or f"```text\n{text.rstrip()}\n```")
     parts.append(f"This page is a notebook: [{NOTEBOOK.name}]({NOTEBOOK.name}).")
     return "\n\n".join(parts) + "\n"

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.slow
 
 #: A page of each kind.
 PAGES = [
-    *("", "install/", "cookbook/", "guides/tensorflow/", "operators/", "operators/SegmentMax/", "coverage/torch/"),
+    *("", "install/", "cookbook/", "notebooks/first_model/", "guides/tensorflow/"),
+    *("operators/", "operators/SegmentMax/", "coverage/torch/"),
     *("api/", "json/", "measurements/", "native/", "scaling/", "design/"),
 ]
 
@@ -40,3 +41,15 @@ def test_everybody_can_use_it(address: str, scheme: str, width: int) -> None:
             page.wait_for_selector(".md-search[aria-label]", state="attached")  # by the site's script
             assert axe_violations(page) == [], name
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_words_of_the_drawing_can_be_read(address: str, width: int) -> None:
+    """On a telephone it scrolls; on a screen it is there as a whole."""
+    with chromium() as browser:
+        page: Any = browser.new_page(viewport={"width": width, "height": 800})
+        page.goto(address, wait_until="networkidle")
+        drawing = page.locator('img[src$="demo.svg"]')
+        drawn = drawing.bounding_box()["width"]
+        assert 12 * drawn / drawing.evaluate("image => image.naturalWidth") >= 9  # pixels of letters of 12
+        assert width < 1000 or drawn <= drawing.evaluate("image => image.parentElement.clientWidth")

@@ -83,7 +83,7 @@ class Conversion(Shown):
         return super()._repr_html_() + "".join(f"<p>{text(note)}</p>" for note in self.notes)
 
     def _tables(self) -> list[Table]:
-        return [(["rule", ">fired"], list(self.fired.items())), self._declined, self._records]
+        return [(["rule", ">applied"], list(self.fired.items())), self._declined, self._records]
 
     @property
     def _title(self) -> str:
@@ -93,7 +93,7 @@ class Conversion(Shown):
     @property
     def _declined(self) -> tuple[list[str], list[list[object]]]:
         rows: list[list[object]] = [[entry["rule"], entry["node"], entry["reason"]] for entry in self.declined]
-        return ["rule", "did not fire at", "because"], rows
+        return ["rule", "not applied at", "because"], rows
 
     @property
     def _records(self) -> tuple[list[str], list[list[object]]]:
