@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from onnx_sparse.comparison import magnitude_of
 from onnx_sparse.converters.onnx import verify as verify_onnx
+from onnx_sparse.converters.verification import rounding_noise
 from onnx_sparse.converters.verification.batches import Attempt, Attempts, Refused, compare_batches
 from onnx_sparse.converters.verification.comparison import Verdict, compare, merge
 from onnx_sparse.converters.verification.isolation import CAN_FORK, Isolated
@@ -401,6 +402,27 @@ class TestRoundingNoise:
             assert after["wide"].dtype == np.float32
             np.testing.assert_allclose(after["wide"], before["wide"].astype(np.float32), rtol=2.0**-22)
             np.testing.assert_array_equal(after["half"], before["half"])
+
+    def test_moved_weights_show_how_far_each_element_moves(self):
+        """Elements of which no draw shows much would be refused for what all others may differ by."""
+        rng = np.random.default_rng(0)
+        x, weights = rng.standard_normal((5, 100)), rng.standard_normal((100, 200)).astype(np.float32)
+        text = (
+            """<ir_version: 10, opset_import: ["" : 18]> g (float[n,100] x) => (float[n,200] y) { y = MatMul (x, w) }"""
+        )
+        model = onnx.parser.parse_model(text)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+        others = [onnx.numpy_helper.to_array(other.graph.initializer[0]) for other in with_moved_weights(model)]
+        seen = np.max([abs(x @ (other.astype(np.float64) - weights)) for other in others], axis=0)
+        typical = 2.0**-23 * np.sqrt(2 / 3 * np.square(x) @ np.square(weights.astype(np.float64)))
+        assert (seen / typical).min() > 0.5
+
+    @pytest.mark.parametrize("length", [1 << 10, 1 << 25, 1 << 26])
+    def test_copies_of_large_models_are_few(self, monkeypatch, length):
+        weights = onnx.numpy_helper.from_array(np.ones(1 << 10, np.float32), "w")
+        model = helper.make_model(helper.make_graph([], "g", [], [], [weights]))
+        monkeypatch.setattr(rounding_noise, "whole_size", lambda model: 4 * length)
+        assert len(with_moved_weights(model)) == {1 << 10: 8, 1 << 25: 4, 1 << 26: 0}[length]
 
     @staticmethod
     def of_steps(x, wrong=lambda y: y, has_steps=True):
