@@ -30,6 +30,7 @@ LISTED: tuple[tuple[str, str, str], ...] = (
             "census/test_*",
             "cli/test_benchmark",
             "cli/test_convert_torch",
+            "cli/test_mistakes",
             "contract/test_lowered",
             "contract/test_model_sources",
             "converters/kernels/test_roads",
