@@ -27,7 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 from runner import parser
 
 import onnx_sparse
-from onnx_sparse.commands.table_updates.opened_model import update_tables
+from onnx_sparse.commands.table_updates.changes import update_tables
 from onnx_sparse.files.ranges import bytes_of
 from onnx_sparse.keyed_tables import key_index
 from onnx_sparse.models.files.external_data import write_model

@@ -21,10 +21,10 @@ from support.live_models import FORMS, MISSING, WIDTH, array_of, keys_of, live_m
 from torture.mutations import mutate_message
 
 import onnx_sparse
-from onnx_sparse.commands.table_updates import opened_model as table_updates
+from onnx_sparse.commands.table_updates import OpenedModel, changes
+from onnx_sparse.commands.table_updates.changes import update_tables
 from onnx_sparse.commands.table_updates.deltas import read_delta
 from onnx_sparse.commands.table_updates.keys import Keys
-from onnx_sparse.commands.table_updates.opened_model import update_tables
 from onnx_sparse.commands.tables.contents import check_keys, compact_tables, shown_rows, states
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.tensorflow import convert
@@ -195,7 +195,7 @@ def test_a_model_that_is_replaced_meanwhile_stays(tmp_path, monkeypatch):
         (tmp_path / "m.onnx").write_bytes((tmp_path / "m.onnx").read_bytes())
         return external_data.write_model(*arguments, **more)
 
-    monkeypatch.setattr(table_updates, "write_model", replaced)
+    monkeypatch.setattr(changes, "write_model", replaced)
     with pytest.raises(ValueError, match="was replaced while this command ran"):
         onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([6], 3)})
     assert (tmp_path / "m.onnx.data").read_bytes().startswith(data)
@@ -209,7 +209,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def full(*arguments, **more):
         raise CommandError("cannot write m.onnx: No space left on device")
 
-    monkeypatch.setattr(table_updates, "write_model", full)
+    monkeypatch.setattr(changes, "write_model", full)
     with pytest.raises(ValueError, match="No space left"):
         onnx_sparse.tables(tmp_path / "m.onnx", update={"table": delta([6], 3)})
     assert content(tmp_path) == before
@@ -792,7 +792,7 @@ def test_the_graph_is_read_once_for_all_tables(tmp_path, monkeypatch):
     for count in (3, 12):
         onnx.save(model_of_tables(count), tmp_path / "m.onnx")
         calls.update(dict.fromkeys(calls, 0))
-        tables = list(table_updates.OpenedModel(tmp_path / "m.onnx").tables())
+        tables = list(OpenedModel(tmp_path / "m.onnx").tables())
         assert [table.keys for table in tables] == [[f"k{k}", f"i{k}"] for k in range(count)]
         seen.append(dict(calls))
     few, many = seen

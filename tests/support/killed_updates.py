@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from onnx_sparse.commands.table_updates import opened_model as table_updates
+from onnx_sparse.commands.table_updates import changes
 from onnx_sparse.commands.tables import contents as table_contents
 from onnx_sparse.sessions import runtime  # noqa: F401  # imported once, not by each child
 
@@ -38,7 +38,7 @@ def points_of(folder: Path, action: str, last: int | None) -> int:
 
     sys.setprofile(watch)
     if action != "compact":
-        table_updates.update_tables(folder / "m.onnx", {"table": folder / "delta.npz"})
+        changes.update_tables(folder / "m.onnx", {"table": folder / "delta.npz"})
     else:
         table_contents.compact_tables(folder / "m.onnx", lambda stage: None)
     sys.setprofile(None)

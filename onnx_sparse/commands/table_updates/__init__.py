@@ -1,7 +1,7 @@
 """Changes of a model's tables: what is written grows with the change, not with the table.
 
-`opened_model` writes them, from the `deltas` of rows by their `keys`; `replacement` puts other keys and rows in place
-of a table.
+`changes` plans and writes them, from the `deltas` of rows by their `keys`, in an `opened_model`. `replacement` puts
+other keys and rows in place of a table.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from onnx_sparse.shown import Shown, Table
 
 if TYPE_CHECKING:
     from onnx_sparse.commands.description.embedding_tables import TableDescription
-    from onnx_sparse.commands.table_updates.opened_model import TableUpdate
+    from onnx_sparse.commands.table_updates.changes import TableUpdate
     from onnx_sparse.commands.tables.contents import TableState
 
 
@@ -176,7 +176,7 @@ def listed(settings: TablesSettings, progress: Progress = lambda stage: None) ->
         UsageError: A file to write is given, and no table to replace.
     """
     from onnx_sparse.commands.description.embedding_tables import check_files, describe, replace_tables, tables_of
-    from onnx_sparse.commands.table_updates.opened_model import Written, refuse_updated, update_tables
+    from onnx_sparse.commands.table_updates.changes import Written, refuse_updated, update_tables
     from onnx_sparse.commands.table_updates.replacement import is_keyed, replace_by_keys
     from onnx_sparse.commands.tables.contents import check_keys, compact_tables, export_table, shown_rows, states
     from onnx_sparse.models.files.load_and_save import load_model
