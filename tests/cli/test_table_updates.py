@@ -32,7 +32,7 @@ from onnx_sparse.errors import CommandError
 from onnx_sparse.files.new_file import sole_writer
 from onnx_sparse.keyed_tables import key_index
 from onnx_sparse.models.files import data_parts, external_data
-from onnx_sparse.models.tables import live_tables
+from onnx_sparse.models.tables import key_flows, live_tables
 from onnx_sparse.models.tables.quantization import quantize_tables
 
 #: `pytest` draws few histories, and kills few processes; set the variables for more.
@@ -775,11 +775,9 @@ def model_of_tables(count):
 
 
 def test_the_graph_is_read_once_for_all_tables(tmp_path, monkeypatch):
-    calls = {"_step": 0, "constants_of": 0, "graphs": 0, "_places": 0}
+    calls = {"_step": 0, "constants_of": 0, "graphs": 0, "row_places": 0}
 
-    def counting(name):
-        called = getattr(live_tables, name)
-
+    def counting(name, called):
         def counted(*given):
             calls[name] += 1
             return called(*given)
@@ -787,7 +785,9 @@ def test_the_graph_is_read_once_for_all_tables(tmp_path, monkeypatch):
         return counted
 
     for name in calls:
-        monkeypatch.setattr(live_tables, name, counting(name))
+        for module in (key_flows, live_tables):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
     seen = []
     for count in (3, 12):
         onnx.save(model_of_tables(count), tmp_path / "m.onnx")
@@ -799,4 +799,4 @@ def test_the_graph_is_read_once_for_all_tables(tmp_path, monkeypatch):
     assert few["constants_of"] == many["constants_of"] == 1
     assert few["graphs"] == many["graphs"]
     assert many["_step"] == 4 * few["_step"] > 0
-    assert many["_places"] == 4 * few["_places"] > 0
+    assert many["row_places"] == 4 * few["row_places"] > 0

@@ -24,13 +24,8 @@ from onnx_sparse.models.files.data_parts import location, parts_of
 from onnx_sparse.models.files.external_data import data_file, is_used_by_another
 from onnx_sparse.models.files.load_and_save import load_model, writer
 from onnx_sparse.models.graphs import all_tensors, array_of, graphs, names_of
-from onnx_sparse.models.tables.live_tables import (
-    LiveTable,
-    ModelReads,
-    integer_of,
-    live_table,
-    newer_positions,
-)
+from onnx_sparse.models.tables.key_flows import ModelReads, integer_of
+from onnx_sparse.models.tables.live_tables import LiveTable, live_table, newer_positions
 from onnx_sparse.models.tools.opsets import default_opset
 from onnx_sparse.schemas.declaration import element_type, numpy_dtype
 

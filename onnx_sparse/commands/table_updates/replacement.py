@@ -20,17 +20,14 @@ from onnx_sparse.models.data.references import holding_arrays, tensor_of
 from onnx_sparse.models.files.load_and_save import load_model, save_model
 from onnx_sparse.models.files.model_files import WRITTEN_SUFFIXES
 from onnx_sparse.models.graphs import array_of, names_of
+from onnx_sparse.models.tables.key_flows import ModelReads, constants_of, integer_of, node_label
 from onnx_sparse.models.tables.live_tables import (
     NO_ROW,
     OPSET,
     LiveTable,
-    ModelReads,
-    constants_of,
     has_shared_keys,
     insert_nodes,
-    integer_of,
     looked_up_table,
-    node_label,
     place_name,
     rows_after_keys,
 )

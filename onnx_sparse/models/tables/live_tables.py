@@ -20,29 +20,30 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from onnx_sparse.errors import CommandError, printable
-from onnx_sparse.models.data.references import is_known
-from onnx_sparse.models.graphs import array_of, attribute, graphs, names_of, read_names, subgraphs
+from onnx_sparse.models.graphs import array_of, graphs, names_of
+from onnx_sparse.models.tables.key_flows import (
+    BEFORE,
+    FINDERS,
+    FOUND,
+    NEWER,
+    Flow,
+    ModelReads,
+    constants_of,
+    integer_of,
+    node_label,
+    row_places,
+)
 from onnx_sparse.models.tools.opsets import default_opset
 from onnx_sparse.schemas import DOMAIN, OPS
 from onnx_sparse.schemas.function_body import operator_name
 
 Array = np.ndarray[Any, Any]
 
-#: The operators that find keys, and how many of their inputs are the keys.
-FINDERS = {"FindKeys": 1, "FindStrings": 2}
-#: What an update adds to the name of a table, for the inputs of its finder.
-_NEWER = {"FindKeys": (".newer_keys",), "FindStrings": (".newer_key_bytes", ".newer_key_offsets")}
 _INDEX, _POSITIONS, _ROWS, _ADDED, _ZERO = ".newer_index", ".newer_positions", ".rows", ".added_rows", ".zero"
 #: The nodes that find rows need operators of this opset.
 OPSET = 15
 #: The row of absent keys that are an error: every lookup refuses it, in 32 bits, too, and no table gets as many rows.
 NO_ROW = 2**31 - 1
-#: What passes positions on.
-_PASSING = {"Cast", "CastLike", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
-#: What `_step` says of a lookup.
-_END = -(1 << 62)
-#: What only tells which keys are missing, or how many were asked for.
-_TELLING = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Shape", "Size"}
 
 
 @dataclass(frozen=True)
@@ -99,40 +100,12 @@ class LiveTable:
     @property
     def newer(self) -> list[str]:
         """The names of the tensors with the newer keys, their index and their positions."""
-        return [f"{self.name}{end}" for end in (*_NEWER[self.finder], _INDEX, _POSITIONS)]
+        return [f"{self.name}{end}" for end in (*NEWER[self.finder], _INDEX, _POSITIONS)]
 
     @property
     def extent(self) -> list[str]:
         """The names of the number of rows before updates, and of rows added, where it is read by row numbers."""
         return [] if self.finds else [f"{self.name}{_ROWS}", f"{self.name}{_ADDED}"]
-
-
-class ModelReads:
-    """What the tables of a model have in common, read once: all of it is of the model as it is now.
-
-    Attributes:
-        model: The model.
-        constants: Its `constants_of`.
-        readers: By tensor, the nodes that read it, with their graphs, by their numbers in the order of the graphs.
-        boundary: The names of inputs and outputs of graphs.
-        flows: Where the positions of keys go.
-        flows_to: The numbers of the flows that end in a node, by its `id`.
-    """
-
-    def __init__(self, model: ModelProto) -> None:
-        self.model, self.constants = model, constants_of(model)
-        every_graph = list(graphs(model.graph))
-        self.readers: dict[str, dict[int, tuple[GraphProto, NodeProto]]] = {}
-        numbered = enumerate((graph, node) for graph in every_graph for node in graph.node)
-        for number, (graph, node) in numbered:
-            for name in node.input:
-                self.readers.setdefault(name, {})[number] = graph, node
-        self.boundary = {value.name for graph in every_graph for value in (*graph.input, *graph.output)}
-        self.flows = [flow for graph in every_graph for flow in _flows(graph, self.constants)]
-        self.flows_to: dict[int, list[int]] = {}
-        for number, flow in enumerate(self.flows):
-            for end, _, _ in flow.ends:
-                self.flows_to.setdefault(id(end), []).append(number)
 
 
 def live_table(reads: ModelReads, tensors: Sequence[TensorProto]) -> LiveTable:
@@ -162,17 +135,6 @@ def live_table(reads: ModelReads, tensors: Sequence[TensorProto]) -> LiveTable:
     return table
 
 
-def constants_of(model: ModelProto) -> dict[str, TensorProto]:
-    """The initializers of a model's main graph, and the values of the Constant nodes of all graphs."""
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    for node in (node for graph in graphs(model.graph) for node in graph.node if node.op_type == "Constant"):
-        value = next((a for a in node.attribute if a.name in ("value", "value_int")), None)
-        if value is not None:
-            number = numpy_helper.from_array(np.array(value.i, np.int64))
-            constants.setdefault(node.output[0], value.t if value.HasField("t") else number)
-    return constants
-
-
 def looked_up_table(reads: ModelReads, tensors: Sequence[TensorProto]) -> LiveTable:
     """How the rows of a table are found, where only lookups read it.
 
@@ -182,7 +144,7 @@ def looked_up_table(reads: ModelReads, tensors: Sequence[TensorProto]) -> LiveTa
     readers = {n: each for tensor in tensors for n, each in reads.readers.get(tensor.name, {}).items()}
     table, others = LiveTable(list(tensors), []), []
     for _, (graph, node) in sorted(readers.items(), key=lambda item: item[0]):
-        if node.input[0] == tensors[0].name and (places := _places(node)):
+        if node.input[0] == tensors[0].name and (places := row_places(node)):
             table.lookups.append(Lookup(graph, node, places))
         else:
             others.append(node)
@@ -211,23 +173,6 @@ def _refusal(table: LiveTable, reason: str) -> CommandError:
     return CommandError(f"table {printable(table.name)} cannot be changed: {reason}")
 
 
-def node_label(node: NodeProto) -> str:
-    """A node in messages."""
-    return f"{printable(node.op_type)} node {printable(node.name or node.output[0])}"
-
-
-def _places(node: NodeProto) -> tuple[int, ...]:
-    """Which inputs of a node are row numbers of its first input; none if it is no lookup."""
-    if node.domain != DOMAIN:
-        is_rows = node.op_type == "Gather" and not node.domain and not attribute(node, "axis", 0)
-        return (1,) if is_rows else ()
-    op = OPS.get(operator_name(node.op_type))
-    if op is None or op.inputs[0].name != "emb_table":
-        return ()
-    wanted = [k for k, i in enumerate(op.inputs) if i.values.kind == "index" and i.values.of == "V"]
-    return tuple(k for k in wanted if k < len(node.input) and node.input[k])
-
-
 def len_of_keys(table: LiveTable, constants: Mapping[str, TensorProto]) -> int:
     """How many keys a table has.
 
@@ -245,7 +190,7 @@ def place_name(node: NodeProto, place: int) -> str:
     return "indices" if node.op_type == "Gather" else OPS[operator_name(node.op_type)].inputs[place].name
 
 
-def _add_keys(table: LiveTable, found: Sequence[_Flow], constants: Mapping[str, TensorProto]) -> None:
+def _add_keys(table: LiveTable, found: Sequence[Flow], constants: Mapping[str, TensorProto]) -> None:
     lookups = [lookup.node for lookup in table.lookups]
     for flow in found:
         for end, shift, is_safe in flow.ends:
@@ -290,14 +235,11 @@ def _add_keys(table: LiveTable, found: Sequence[_Flow], constants: Mapping[str, 
 
 # --- The nodes of updates ---------------------------------------------------------------------------------------------
 
-#: What is added to the name of what a node gave before an update, and to those of what is in between.
-_BEFORE, _FOUND = ".before", ".found"
-
 
 def _update_nodes(table: LiveTable) -> Iterator[tuple[GraphProto, list[NodeProto]]]:
     """The nodes of updates that a graph has for each lookup of a table that is updated."""
     for graph, node in table.finds:
-        yield graph, _nodes_of_key(table, node.input[-1], node.output[0].removesuffix(_BEFORE))
+        yield graph, _nodes_of_key(table, node.input[-1], node.output[0].removesuffix(BEFORE))
     made = {id(graph): {output: node for node in graph.node for output in node.output} for graph, _, _ in _reads(table)}
     for graph, node, place in _reads(table):
         row = node.input[place]
@@ -318,16 +260,16 @@ def _nodes_of_newer(table: LiveTable, queries: str, name: str) -> list[NodeProto
     *keys, positions = table.newer
     zero = f"{table.name}{_ZERO}"
     return [
-        _node(table.finder, [*keys, queries], f"{name}{_FOUND}", domain=DOMAIN),
-        _node("Less", [f"{name}{_FOUND}", zero], f"{name}.is_older"),
-        _node("Max", [f"{name}{_FOUND}", zero], f"{name}.number"),
+        _node(table.finder, [*keys, queries], f"{name}{FOUND}", domain=DOMAIN),
+        _node("Less", [f"{name}{FOUND}", zero], f"{name}.is_older"),
+        _node("Max", [f"{name}{FOUND}", zero], f"{name}.number"),
         _node("Gather", [positions, f"{name}.number"], f"{name}.newer", axis=0),
     ]
 
 
 def _nodes_of_key(table: LiveTable, queries: str, name: str) -> list[NodeProto]:
     """The nodes that give the positions `name` of keys, from those before updates."""
-    choice = _node("Where", [f"{name}.is_older", f"{name}{_BEFORE}", f"{name}.newer"], name)
+    choice = _node("Where", [f"{name}.is_older", f"{name}{BEFORE}", f"{name}.newer"], name)
     return [*_nodes_of_newer(table, queries, name), choice]
 
 
@@ -347,9 +289,9 @@ def _nodes_of_row(table: LiveTable, rows: str, name: str, *, is_gather: bool) ->
         *_nodes_of_newer(table, row, name),
         _node("Less", [row, count], f"{name}.is_inside"),
         _node("Add", [row, added], f"{name}.outside"),
-        _node("Where", [f"{name}.is_inside", row, f"{name}.outside"], f"{name}{_BEFORE}"),
+        _node("Where", [f"{name}.is_inside", row, f"{name}.outside"], f"{name}{BEFORE}"),
     ]
-    before = f"{name}{_BEFORE}"
+    before = f"{name}{BEFORE}"
     if is_gather:
         nodes += [
             _node("Less", [row, zero], f"{name}.is_below"),
@@ -381,7 +323,7 @@ def ask_newer_keys(model: ModelProto, table: LiveTable) -> None:
         model.graph.initializer.add(name=name, data_type=TensorProto.INT64)
     model.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int64), wanted[-1]))
     for graph, node in table.finds:
-        name, node.output[0] = node.output[0], f"{node.output[0]}{_BEFORE}"
+        name, node.output[0] = node.output[0], f"{node.output[0]}{BEFORE}"
         insert_nodes(graph, _nodes_of_key(table, node.input[-1], name), after=node)
     made: dict[tuple[int, str, bool], str] = {}
     for graph, node, place in _reads(table):
@@ -451,7 +393,7 @@ def forget_newer_keys(model: ModelProto, table: LiveTable) -> None:
     for _, node, place in _reads(table):
         node.input[place] = before[node.input[place]]
     for _, node in table.finds:
-        node.output[0] = node.output[0].removesuffix(_BEFORE)
+        node.output[0] = node.output[0].removesuffix(BEFORE)
     for graph, node in dropped:
         if any(node is each for each in graph.node):  # lookups may share it
             graph.node.remove(node)
@@ -459,94 +401,3 @@ def forget_newer_keys(model: ModelProto, table: LiveTable) -> None:
     for tensor in [tensor for tensor in model.graph.initializer if tensor.name in gone]:
         model.graph.initializer.remove(tensor)
     table.is_updated = False
-
-
-# --- Keys -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Flow:
-    """Where the positions go that a node finds.
-
-    Attributes:
-        graph: The graph of the node.
-        node: The node.
-        ends: The lookups that read them, each with what was added to them, and whether missing keys have a row.
-        masks: Nodes that give missing keys a row, and which of their inputs is it.
-        others: Other nodes that read them.
-        passed: The names under which the positions are passed on.
-    """
-
-    graph: GraphProto
-    node: NodeProto
-    ends: list[tuple[NodeProto, int, bool]] = field(default_factory=list)
-    masks: list[tuple[NodeProto, int]] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    passed: set[str] = field(default_factory=set)
-
-
-def _flows(graph: GraphProto, constants: Mapping[str, TensorProto]) -> Iterator[_Flow]:
-    outputs = {value.name for value in graph.output}
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.node:
-        for name in read_names([node]):
-            readers.setdefault(name, []).append(node)
-    for node in graph.node:
-        if node.domain != DOMAIN or node.op_type not in FINDERS or _is_of_update(node):
-            continue
-        flow, begin = _Flow(graph, node), node.output[0]
-        if [list(reader.output) for reader in readers.get(begin, ())] == [[begin.removesuffix(_BEFORE)]]:
-            begin = begin.removesuffix(_BEFORE)
-        todo = [(begin, 0, False)]
-        while todo:
-            name, shift, is_safe = todo.pop()
-            flow.passed.add(name)
-            if name in outputs:
-                flow.others.append(f"{name} is an output of a graph")
-            for reader in readers.get(name, ()):
-                step = _step(flow, reader, name, constants)
-                if step is None:
-                    if reader.op_type not in _TELLING or reader.domain:
-                        flow.others.append(f"{node_label(reader)} reads positions")
-                elif step == _END:
-                    flow.ends.append((reader, shift, is_safe))
-                else:
-                    if is_safe and step:
-                        flow.others.append(f"{node_label(reader)} moves the row of missing keys")
-                    todo.append((reader.output[0], shift + step, is_safe or reader.op_type in ("Where", "Max")))
-        yield flow
-
-
-def _is_of_update(finder: NodeProto) -> bool:
-    name, keys = str(finder.output[0]), str(finder.input[0])
-    return name.endswith(_FOUND) and keys.endswith(_NEWER[finder.op_type][0])
-
-
-def _step(flow: _Flow, node: NodeProto, name: str, constants: Mapping[str, TensorProto]) -> int | None:
-    """What a node adds to the positions that it passes on; None if it does not pass them on."""
-    places = [k for k, value in enumerate(node.input) if value == name]
-    if len(places) != 1 or subgraphs(node):
-        return None
-    (place,) = places
-    if place in _places(node):
-        return _END
-    if node.domain or (node.op_type in _PASSING and place):
-        return None
-    if node.op_type in _PASSING:
-        return 0
-    if node.op_type == "Where" and place:
-        flow.masks.append((node, 3 - place))
-        return 0
-    if node.op_type in ("Add", "Max") and len(node.input) == 2:
-        other = integer_of(node.input[1 - place], constants)
-        return other if node.op_type == "Add" or other == 0 else None
-    return None
-
-
-def integer_of(name: str, constants: Mapping[str, TensorProto]) -> int | None:
-    """The value of a constant of one integer."""
-    tensor = constants.get(name)
-    if tensor is None or not is_known(tensor) or tensor.data_type not in (TensorProto.INT64, TensorProto.INT32):
-        return None
-    array = array_of(tensor)
-    return int(array.reshape(-1)[0]) if array.size == 1 else None
