@@ -231,7 +231,16 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 # --- Texts and messages -----------------------------------------------------------------------------------------------
 
 
+def _require_text(place: Place, wanted: Wanted) -> None:
+    if wanted.messages is not None:
+        raise CommandError(
+            f"{place}: column {wanted.messages!r} is serialized messages, which text does not hold; give a TFRecord "
+            "file, or Parquet or Arrow with a column of bytes"
+        )
+
+
 def _csv(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    _require_text(place, wanted)
     with place.open_stream() as file:
         yield from csv_rows(file, rows, wanted)
 
@@ -241,6 +250,7 @@ def _tsv(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
 
 
 def _json(place: Place, rows: int, wanted: Wanted) -> Iterator[RowBatch]:
+    _require_text(place, wanted)
     with place.open_stream() as file:
         yield from json_rows(file, rows, wanted)
 

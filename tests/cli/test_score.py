@@ -166,6 +166,27 @@ def test_tfrecord_files(cli, save, tmp_path):
         assert pq.read_table(tmp_path / "out" / "a.parquet")["price"].to_pylist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"price": 1}'),
+        ("a.ndjson", '{"examples": "abc"}'),
+        ("a.jsonl", '{"examples": {"price": 1}}'),
+        ("a.csv", "price\n1"),
+        ("a.csv", "examples\nabc"),
+        ("a.tsv", "examples\tprice\nabc\t1"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--on-bad-row", "skip"], ["--keep", "price"]])
+def test_files_of_text_hold_no_messages(cli, save, tmp_path, name, text, more):
+    """A model that parses tf.Example messages, and the rows as text: said so, whatever columns there are."""
+    (tmp_path / name).write_text(text)
+    result = cli("score", save(price_model()), tmp_path / name, "-o", tmp_path / "out.csv", *more)
+    assert result.code == 1
+    assert f"{name}: column 'examples' is serialized messages, which text does not hold; give a TFRecord" in result.err
+    assert not (tmp_path / "out.csv").exists()
+
+
 def bad_rows() -> Any:
     return pa.table({"items": [[1], [2, None], [3], [9], []], "age": [1.0, 2.0, 3.0, 4.0, 5.0]})
 
