@@ -44,6 +44,7 @@ LISTED: tuple[tuple[str, str, str], ...] = (
             "faults/test_faults",
             "test_damaged_files",
             "rows/test_foreign_rows",
+            "rows/test_row_objects",
             "files/test_guarded_files",
             "converters/verification/test_planted_faults",
         )

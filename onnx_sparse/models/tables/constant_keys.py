@@ -15,7 +15,6 @@ from onnx import ModelProto
 from onnx_sparse.models.domain_nodes import DomainNode, domain_nodes
 from onnx_sparse.models.files.large_models import resolve
 from onnx_sparse.models.graphs import array_of
-from onnx_sparse.reference.keyed_tables import require_index
 from onnx_sparse.schemas.keyed_tables import FIND_KEYS, FIND_STRINGS
 from onnx_sparse.schemas.validation import KernelError
 
@@ -83,6 +82,8 @@ def require_indexes(model: ModelProto, folder: str) -> None:
     """
     if os.environ.get(_CHECK, "") in ("", "0"):
         return
+    from onnx_sparse.reference.keyed_tables import require_index  # no session that is not told so needs it
+
     if folder:
         resolved = ModelProto()
         resolved.CopyFrom(model)
