@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from itertools import zip_longest
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
@@ -11,8 +11,18 @@ from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard, may_be_empty
 from onnx_sparse.converters.onnxruntime.moved_axes import from_front, to_front
 from onnx_sparse.converters.rewriting.graph import Graph
-from onnx_sparse.converters.rewriting.sizes import size_of, sizes
+from onnx_sparse.converters.rewriting.sizes import (
+    Size,
+    measured,
+    product_of,
+    quotient,
+    shape_sizes,
+    size_of,
+    sizes,
+    written_size,
+)
 from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attribute, attributes
 from onnx_sparse.schemas.declaration import FLOATS
 
@@ -102,10 +112,18 @@ class MeanOfNothing(Guard):
         graph.replace(node, "Where", [is_nothing, emit.like(np.nan, mean), mean])
 
 
+def _as_numbers(own: list[Size], new: list[Size]) -> list[int] | None:
+    """The sizes of a new shape as numbers, of which a 0 is the data's own size; None if there are others."""
+    is_own = [own[place : place + 1] == [size] for place, size in enumerate(new)]
+    numbers = [0 if symbols else number for number, symbols in new]
+    return numbers if all(number > 0 or known for number, known in zip(numbers, is_own, strict=True)) else None
+
+
 class InferredSize(Guard):
     """A Reshape of an empty tensor to a shape with a 0 and a -1 fails.
 
-    The size for -1 is computed from the sizes that are not 0, as in TensorFlow.
+    The size for -1 is what the others leave of the tensor's own, or is computed from those that are not 0, as in
+    TensorFlow.
     """
 
     name = "size to be inferred"
@@ -120,19 +138,14 @@ class InferredSize(Guard):
 
     def may_fail(self, graph: Graph, node: NodeProto) -> bool:
         """A size to be inferred beside one that may be 0; an input may ask for any."""
-        shape, target = graph.shape(node.input[0]), self._target(graph, node)
+        own, target = graph.shape(node.input[0]) or (), self._target(graph, node)
         if target is None and self._origin(graph, node.input[1]) in {value.name for value in graph.proto.input}:
             return may_be_empty(graph, node.input[0])
         if target is None or -1 not in target or not may_be_empty(graph, node.input[0]):
             return False
-        known = math.prod(size for size in target if isinstance(size, int) and size > 0)
         copies = not attribute(node, "allowzero", 0)
-        for place, size in enumerate(target):
-            if size == 0 and copies:
-                size = shape[place] if shape is not None and place < len(shape) else None
-            if not size:
-                return True
-        return math.prod(filter(None, shape or ())) % known != 0
+        # A size that is not known is positive, or 0, which may stand for the tensor's own.
+        return any(not size and not (copies and place < len(own) and own[place]) for place, size in enumerate(target))
 
     @staticmethod
     def _origin(graph: Graph, name: str) -> str:
@@ -145,9 +158,9 @@ class InferredSize(Guard):
     @staticmethod
     def _target(graph: Graph, node: NodeProto) -> list[int | None] | None:
         """The sizes of the new shape that are known; None unless the parts of it are."""
-        constant = graph.integers(node.input[1])
-        if constant is not None:
-            return [*constant]
+        symbolic = sizes(graph, node.input[1])
+        if symbolic is not None and all(measured(symbol) for _, symbols in symbolic for symbol in symbols):
+            return [None if symbols else number for number, symbols in symbolic]
         maker = graph.producer(InferredSize._origin(graph, node.input[1]), "Concat")
         if maker is None:
             return None
@@ -162,45 +175,116 @@ class InferredSize(Guard):
         return target
 
     def rewrite(self, graph: Graph, node: NodeProto) -> None:
-        """Write the size, where it follows from those that are known, else compute it."""
+        """Write what the other sizes leave of the data's, where that is known by number or symbol; else compute it."""
         emit = graph.emitter(node)
         data, target = graph.tensor(node.input[0]), graph.tensor(node.input[1])
-        copies = not attribute(node, "allowzero", 0)
-        written = self._written(data, target) if copies else None
-        if written is not None:
-            graph.set_input(node, 1, emit.constant(written).name)
+        stated = None if attribute(node, "allowzero", 0) else self._stated(graph, emit, data, target)
+        if stated is not None:
+            is_copy = stated.value is not None and 0 in stated.value
+            graph.replace(node, "Reshape", [data, stated], allowzero=int(not is_copy))
             return
         one, zero, all_axes = emit.constant([1]), emit.constant([0]), emit.constant([0])
         shape = emit.shape_of(data)
-        sizes = target
-        if copies:
-            count = emit.op("Shape", target)
-            own = emit.op("Slice", shape, zero, count)
-            missing = emit.op("Sub", count, emit.op("Shape", own))
-            own = emit.op("Concat", own, emit.op("Expand", zero, missing), axis=0)
-            sizes = emit.op("Where", emit.op("Equal", target, zero), own, target)
+        new = target
+        if not attribute(node, "allowzero", 0) and (target.value is None or 0 in target.value):
+            new = emit.op("Where", emit.op("Equal", target, zero), self._own_sizes(emit, shape, target), target)
         products = [
             emit.op("ReduceProd", emit.op("Where", emit.op("Greater", given, zero), given, one), all_axes, keepdims=1)
-            for given in (shape, sizes)
+            for given in (shape, new)
         ]
-        has_zero = emit.op("Equal", emit.op("ReduceProd", sizes, all_axes, keepdims=1), zero)
-        is_inferred = emit.op("And", emit.op("Equal", sizes, emit.constant([-1])), has_zero)
-        sizes = emit.op("Where", is_inferred, emit.op("Div", *products), sizes)
-        graph.replace(node, "Reshape", [data, sizes], allowzero=1)
+        has_zero = emit.op("Equal", emit.op("ReduceProd", new, all_axes, keepdims=1), zero)
+        is_inferred = emit.op("And", emit.op("Equal", new, emit.constant([-1])), has_zero)
+        new = emit.op("Where", is_inferred, emit.op("Div", *products), new)
+        graph.replace(node, "Reshape", [data, new], allowzero=1)
 
     @staticmethod
-    def _written(data: Tensor, target: Tensor) -> list[int] | None:
-        """The new shape with its inferred size, if all sizes that are not copied are known."""
-        if data.shape is None or target.value is None:
+    def _own_sizes(emit: Emitter, shape: Tensor, target: Tensor) -> Tensor:
+        """The data's own size at each place of the new shape, 0 beyond the last."""
+        zero, count = emit.constant([0]), emit.op("Shape", target)
+        rank, length = (vector.shape[0] if vector.shape else None for vector in (shape, target))
+        if rank is not None and rank == length:
+            return shape
+        own = emit.op("Slice", shape, zero, count)
+        if rank is not None and length is not None and rank > length:
+            return own
+        missing = emit.op("Sub", count, emit.op("Shape", own))
+        return emit.op("Concat", own, emit.op("Expand", zero, missing), axis=0)
+
+    @staticmethod
+    def _stated(graph: Graph, emit: Emitter, data: Tensor, target: Tensor) -> Tensor | None:
+        """The new shape with what the others leave in place of the -1: numbers, where a 0 is the data's own size, or
+        else without zeros that stand for others.
+
+        None where sizes are not known by number or symbol, or may be 0 where the data's own size is not.
+        """
+        own, given = shape_sizes(graph, data.name), sizes(graph, target.name)
+        if own is None or given is None or given.count(size_of(-1)) != 1:
             return None
-        sizes = [int(size) for size in target.value]
-        copied = [place for place, size in enumerate(sizes) if size == 0]
-        rest = [size for place, size in enumerate(data.shape) if place not in copied]
-        if None in rest or 0 in rest or any(place >= len(data.shape) for place in copied):
+        place = given.index(size_of(-1))
+        new = [own[k] if size == size_of(0) and k < len(own) else size for k, size in enumerate(given)]
+        left = quotient(product_of(own), product_of([*new[:place], *new[place + 1 :]]))
+        if left is None:
             return None
-        others = math.prod(size for size in sizes if size > 0)
-        total = math.prod(size for size in rest if size is not None)
-        return [total // others if size == -1 else size for size in sizes] if total % others == 0 else None
+        new[place] = left
+        numbers = _as_numbers(own, new)
+        if numbers is not None:
+            return emit.constant(numbers)
+        new[place] = size_of(1)
+        for (number, symbols), (_, of_data), before in zip_longest(new, own[: len(new)], given, fillvalue=size_of(1)):
+            if before == size_of(0) or number <= 0 or not {*symbols} <= {*of_data} or not all(map(measured, symbols)):
+                return None
+        inferred = written_size(graph, emit, left)
+        return emit.op("Where", emit.op("Equal", target, emit.constant([-1])), inferred, target)
+
+
+class JoinedSizes(Guard):
+    """For one size that is joined with others by a Concat, ONNX Runtime writes a -1, with which a Reshape of an empty
+    tensor fails if another size is 0.
+
+    Sizes of the tensor itself become zeros, which stand for them, or a Reshape without effect separates the two.
+    """
+
+    name = "joined sizes"
+    anchors = ("Reshape",)
+    seen, effect = ("1.21", "1.32"), "refused"
+    example = of_nodes(
+        [
+            _NODE("Shape", ["x"], ["s"]),
+            _NODE("Gather", ["s", "last"], ["l"]),
+            _NODE("ReduceProd", ["l"], ["p"]),
+            _NODE("Concat", ["rows", "p"], ["target"], axis=0),
+            _NODE("Reshape", ["x", "target"], ["y"]),
+        ],
+        {"x": np.zeros((0, 3, 2), np.float32)},
+        np.zeros((0, 6), np.float32),
+        constants={"last": [1, 2], "rows": [0]},
+    )
+
+    def may_fail(self, graph: Graph, node: NodeProto) -> bool:
+        """One size that is not the tensor's own, or else any, beside one that may be 0."""
+        joined = graph.producer(node.input[1], "Concat")
+        own, given = shape_sizes(graph, node.input[0]) or [], sizes(graph, node.input[1]) or []
+        if joined is None or attribute(node, "allowzero", 0) or not may_be_empty(graph, node.input[0]):
+            return False
+        if len(joined.input) != len(given) or size_of(-1) in given:
+            return False
+        computed = [place for place, name in enumerate(joined.input) if graph.integers(name) is None]
+        others = [place for place in computed if own[place : place + 1] != [given[place]]]
+        may_be_zero = [
+            place
+            for place, size in enumerate(given)
+            if not any(number > 0 and not symbols for number, symbols in (size, *own[place : place + 1]))
+        ]
+        return len(others) <= 1 and any(place != other for place in others or computed for other in may_be_zero)
+
+    def rewrite(self, graph: Graph, node: NodeProto) -> None:
+        """Write a constant, if the sizes are known or the tensor's own, or separate the two."""
+        emit, own = graph.emitter(node), shape_sizes(graph, node.input[0]) or []
+        given = enumerate(sizes(graph, node.input[1]) or [])
+        numbers = _as_numbers(own, [own[k] if size == size_of(0) and k < len(own) else size for k, size in given])
+        target = graph.tensor(node.input[1])
+        stated = emit.constant(numbers) if numbers is not None else emit.op("Reshape", target, emit.constant([-1]))
+        graph.set_input(node, 1, stated.name)
 
 
 class EqualParts(Guard):

@@ -23,6 +23,7 @@ from onnx_sparse.converters.onnxruntime.empty_tensors import (
     EqualParts,
     ExpandToNothing,
     InferredSize,
+    JoinedSizes,
     MeanOfNothing,
     NegativeAxes,
 )
@@ -122,6 +123,7 @@ _NUMBERS: tuple[type[Guard], ...] = (
 _SHAPES: tuple[type[Guard], ...] = (
     NegativeAxes,
     InferredSize,
+    JoinedSizes,
     EqualParts,
     EmptySlices,
     OneNaN,

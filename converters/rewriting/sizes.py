@@ -6,10 +6,14 @@ A size is the product of a number and elements of tensors: `(2, (("s", 0), ("s",
 from __future__ import annotations
 
 import math
+from collections import Counter
+from functools import reduce
 
 from onnx import NodeProto, numpy_helper
 
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.models.graphs import attribute
 from onnx_sparse.schemas import OPS
 from onnx_sparse.schemas.declaration import shape_items
@@ -101,7 +105,7 @@ def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:
         return None if taken is None else [size_of(len(taken))]
     if node.op_type == "Size":
         taken = shape_sizes(graph, node.input[0])
-        return None if taken is None else [_product(taken)]
+        return None if taken is None else [product_of(taken)]
     if node.op_type == "Concat":
         parts = [sizes(graph, name) for name in node.input]
         return None if any(p is None for p in parts) else [size for part in parts if part for size in part]
@@ -110,7 +114,7 @@ def _computed(graph: Graph, node: NodeProto) -> list[Size] | None:
         return taken if target is not None and len(target) <= 1 else None
     if node.op_type == "ReduceProd":
         taken = sizes(graph, node.input[0])
-        return None if taken is None else [_product(taken)]
+        return None if taken is None else [product_of(taken)]
     if node.op_type == "Gather" and attribute(node, "axis", 0) == 0:
         taken, at = sizes(graph, node.input[0]), graph.integers(node.input[1])
         return None if taken is None or at is None else [taken[k] for k in at if -len(taken) <= k < len(taken)]
@@ -143,7 +147,7 @@ def _products(graph: Graph, node: NodeProto) -> list[Size] | None:
     if len(one) != len(other) and 1 not in (len(one), len(other)):
         return None
     length = max(len(one), len(other)) if one and other else 0
-    return [_product([side[k % len(side)] for side in (one, other)]) for k in range(length)]
+    return [product_of([side[k % len(side)] for side in (one, other)]) for k in range(length)]
 
 
 def _kept(graph: Graph, node: NodeProto) -> list[Size] | None:
@@ -179,5 +183,25 @@ def _sliced(graph: Graph, node: NodeProto) -> list[Size] | None:
     return taken[start:end]
 
 
-def _product(factors: list[Size]) -> Size:
+def product_of(factors: list[Size]) -> Size:
+    """The product of sizes."""
     return math.prod(number for number, _ in factors), tuple(sorted(f for _, symbols in factors for f in symbols))
+
+
+def quotient(size: Size, divisor: Size) -> Size | None:
+    """What is left of a size without a divisor that is known to divide it; None if it is not."""
+    (number, symbols), (by, without) = size, divisor
+    left, others = Counter(symbols), Counter(without)
+    if by == 0 or number % by or not others <= left:
+        return None
+    return number // by, tuple(sorted((left - others).elements()))
+
+
+def written_size(graph: Graph, emit: Emitter, size: Size) -> Tensor:
+    """A size whose symbols are sizes of tensors, as a vector of one element."""
+    number, symbols = size
+    factors = [emit.constant([number])] if number != 1 or not symbols else []
+    for name, axis in filter(None, map(measured, symbols)):
+        shape = emit.shape_of(graph.tensor(name))
+        factors.append(emit.op("Gather", shape, emit.constant([axis]), shape=(1,), axis=0))
+    return reduce(lambda one, other: emit.op("Mul", one, other, shape=(1,)), factors)
