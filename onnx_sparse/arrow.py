@@ -18,7 +18,7 @@ from onnx import ModelProto
 from onnx_sparse.rows.answers import chosen_outputs, require_rows
 from onnx_sparse.rows.arrow_columns import arrow_column, column_of_output
 from onnx_sparse.rows.columns import Array
-from onnx_sparse.rows.foreign_rows import columns_of, in_memory, table_of
+from onnx_sparse.rows.foreign_rows import columns_of, table_of, without_iterators
 from onnx_sparse.rows.model_features import Features, features
 from onnx_sparse.rows.row_independence import compare, try_rows
 from onnx_sparse.schemas.features import listed
@@ -58,17 +58,28 @@ def feeds(
     named = {name: (columns or {}).get(name, name) for name in known}
     if unknown := [name for name in columns or {} if name not in known]:
         raise ValueError(f"the model has no feature {unknown[0]!r}; it has {listed(map(repr, known))}")
-    held = _held(rows)
+    held = _held(known, rows, named.values(), columns)
     return known.feeds(
         {name: _only_column(held, column, f"feature {name!r}: no column {column!r}") for name, column in named.items()}
     )
 
 
-def _held(rows: Any) -> Batch | Mapping[str, Any]:
-    """Rows as a table, or as columns if they are not in Arrow's memory."""
-    rows = in_memory(rows)
-    table = table_of(rows)
-    return columns_of(rows) if table is None else table
+def _held(
+    known: Features, rows: Any, wanted: Iterable[str], named: Mapping[str, str] | None
+) -> Batch | Mapping[str, Any]:
+    """Rows as a table, or as columns if they are not in Arrow's memory.
+
+    Args:
+        known: The features that are read.
+        rows: What `Features.feeds` takes.
+        wanted: The columns that are read, perhaps twice: a feature's may be kept. Their iterators become lists.
+        named: The column of each feature that has another name.
+    """
+    rows = known.rows_in_memory(rows, named)
+    if (table := table_of(rows)) is not None:
+        return table
+    columns = columns_of(rows)
+    return {**columns, **{name: without_iterators(columns[name]) for name in {*wanted} if name in columns}}
 
 
 def _only_column(batch: Batch | Mapping[str, Any], name: str, missing: str) -> Any:
@@ -153,7 +164,7 @@ class Scorer(Shown):
         session, known = self._opened()
         shapes = {output.name: output.shape for output in session.get_outputs()}
         names = chosen_outputs(self._outputs, list(shapes))
-        held = _held(rows)
+        held = _held(known, rows, [*self._keep, *self.columns.values()], self._columns)
         kept = {name: _kept(held, name, names) for name in self._keep}
         fed = feeds(held, known, self._columns)
         count = max(known.counts(fed).values(), default=1) if isinstance(held, Mapping) else held.num_rows

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 import math
-from collections.abc import Mapping, Sequence, Set, ValuesView
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Rational
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +21,9 @@ from onnx_sparse.schemas.declaration import DType, dtype_name, element_type, num
 from onnx_sparse.schemas.features import Feature
 
 Array = np.ndarray[Any, Any]
+
+#: What no element type has, and nobody means the same number by.
+_TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 #: What has a length and is no list of rows or values: texts, and what has no order.
 _NO_LISTS = (str, bytes, Mapping, Set)
@@ -194,7 +200,7 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
         values = plain_parts(where, values)
     # numpy's own choice of a type for objects would make texts of numbers, and floats of large integers.
     array = values if isinstance(values, np.ndarray) else np.array(values, object)
-    if not array.ndim and (hasattr(values, "__next__") or isinstance(values, (Mapping, Set, ValuesView))):
+    if not array.ndim and isinstance(values, (Mapping, Set)):
         raise ValueError(f"{where}: expected a list or an array, got {described(values)}")
     if array.dtype == wanted and dtype != TensorProto.STRING:
         return np.asarray(array, order="C")
@@ -206,7 +212,11 @@ def typed(where: str, values: Any, dtype: DType, lengths: Sequence[Array]) -> Ar
     if bad is None and array.dtype.kind == "f" and np.isnan(array).any():  # what pandas makes of missing integers
         bad = np.isnan(array)
     if bad is None:
-        raise ValueError(f"{where} has values of the type {array.dtype}; the model expects {dtype_name(dtype)}")
+        expected = f"the model expects {dtype_name(dtype)}"
+        if array.dtype.kind in "mM":
+            way_out = "as texts" if wanted.kind == "O" else "as numbers, of days or seconds for example"
+            expected = f"{expected}; pass times {way_out}"
+        raise ValueError(f"{where} has values of the type {array.dtype}; {expected}")
     if bad.any():
         raise row_error(where, bad, lengths, f": {misfit(array[bad][0].item(), dtype)}")
     with np.errstate(over="ignore"):
@@ -260,6 +270,8 @@ def _uneven(where: str, rows: list[Any]) -> RowError:
 _PART = 1 << 14
 #: By kind of dtype, the types that its objects usually have.
 _USUAL: dict[str, set[type]] = {"i": {int}, "u": {int}, "f": {int, float}, "V": {int, float}, "O": {str}, "b": {bool}}
+#: The powers of ten of decimals that are tried as numbers: no element type has larger ones.
+_LARGEST_EXPONENT = 400
 #: Below it, no integer is rounded to a double.
 _EXACT = 2.0**53
 
@@ -309,7 +321,9 @@ def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
                 raise ValueError(f"{value!r} is not UTF-8") from None
         if isinstance(plain, str):
             return plain
-        raise ValueError(f"expected a string, got {described(value)}")
+        way_out = f"; pass its text, as {str(plain)!r}" if isinstance(plain, _TIMES) else ""
+        raise ValueError(f"expected a string, got {described(value)}{way_out}")
+    plain = _number(plain, wanted)
     if isinstance(plain, bool) or wanted.kind == "b":
         if isinstance(plain, bool) and wanted.kind == "b":
             return plain
@@ -324,6 +338,26 @@ def _object_as(value: Any, wanted: np.dtype[Any]) -> Any:
     raise ValueError(misfit(plain, element_type(wanted)))
 
 
+def _number(value: Any, wanted: np.dtype[Any]) -> Any:
+    """A decimal or a fraction as an int if it is whole, else as a float; others, and those beyond floats, as they are.
+
+    A decimal that is written with decimals, as 3.00, is whole where the model expects integers alone.
+    """
+    if isinstance(value, Decimal):
+        if value.is_snan() or (value.is_finite() and value.adjusted() > _LARGEST_EXPONENT):
+            return value
+        if value.is_finite() and value == int(value) and (wanted.kind in "iu" or int(value.as_tuple().exponent) >= 0):
+            return int(value)
+    elif isinstance(value, (int, float)) or not isinstance(value, Rational):
+        return value
+    elif value.denominator == 1:
+        return int(value.numerator)
+    with contextlib.suppress(OverflowError):
+        number = float(value)
+        return value if math.isinf(number) and abs(value) != math.inf else number
+    return value
+
+
 def misfit(value: Any, dtype: DType) -> str:
     """What is wrong with a value that does not fit into an element type.
 
@@ -331,6 +365,8 @@ def misfit(value: Any, dtype: DType) -> str:
     """
     reason = f"{value!r} does not fit into {dtype_name(dtype)}"
     wanted = numpy_dtype(dtype)
+    if isinstance(value, _TIMES):
+        return f"{reason}; pass a number, of days or seconds for example"
     if type(value) is not int or wanted.kind not in "fV":
         return reason
     with contextlib.suppress(OverflowError), np.errstate(over="ignore"):

@@ -7,9 +7,9 @@ interface, `__array__`, DLPack) or by its own accessors (nested, jagged and spar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MappingView, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count, cycle
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,14 @@ class SparseParts:
 def in_memory(rows: Any) -> Any:
     """Rows as a table, columns or records in memory; those that are one already as they are.
 
-    Lazy frames of polars and dask, data sets of Arrow and of `datasets`, and records of awkward; batches of Arrow as a
-    table; iterators as a list, and records that are no mappings as such.
+    Lazy frames of polars and dask, data sets of Arrow, `datasets` and TensorFlow, and records of awkward; batches of
+    Arrow, and frames of pandas and polars, as one; iterators, and series and arrays of records, as a list, and records
+    that are no mappings as such.
+
+    Raises:
+        ValueError: A data set of TensorFlow never ends, or frames of polars have different types.
     """
     library = library_of(rows)
-    if isinstance(rows, Iterator) and not any(hasattr(rows, capsule) for capsule in _CAPSULES):
-        rows = list(rows)
     if library == "polars" and hasattr(rows, "collect"):
         return rows.collect()
     if library in ("dask", "dask_expr") and hasattr(rows, "compute"):
@@ -53,14 +55,78 @@ def in_memory(rows: Any) -> Any:
         return rows.to_table()
     if library == "awkward" and getattr(rows, "fields", None):
         return {name: rows[name] for name in rows.fields}
+    if library == "tensorflow" and (hasattr(rows, "as_numpy_iterator") or isinstance(rows, Iterator)):
+        rows = _of_tensorflow(rows)
+    elif _is_list_of_objects(rows) or (is_walked(rows) and as_mapping(rows) is None):
+        rows = list(rows)
     if not isinstance(rows, Sequence) or not rows or isinstance(rows[0], Mapping):
         return rows
-    if library_of(rows[0]) == "pyarrow" and all(table_of(part) is part for part in rows):
-        import pyarrow as pa
-
-        return pa.concat_tables([pa.table(part) for part in rows])
+    if (one := _one_table(rows)) is not None:
+        return one
     records = [*map(as_mapping, rows)]
     return rows if any(record is None for record in records) else records
+
+
+def is_walked(rows: Any) -> bool:
+    """Whether elements are in an order and reached by iterating alone, as those of a generator or a mapping's views."""
+    if isinstance(rows, MappingView):
+        return True
+    is_ordered = isinstance(rows, Iterable) and not isinstance(rows, (Mapping, Set, str, bytes))
+    arrays = ("__getitem__", "__array__", "__dlpack__", *_CAPSULES)
+    return is_ordered and not any(hasattr(rows, way) for way in arrays)
+
+
+def without_iterators(column: Any) -> Any:
+    """A column whose iterators, and those in its lists, are lists, which can be read twice."""
+    if isinstance(column, Iterator):
+        column = list(column)
+    if isinstance(column, (list, tuple)) and any(
+        issubclass(kind, (Iterator, list, tuple)) for kind in {*map(type, column)}
+    ):
+        return [without_iterators(part) for part in column]
+    return column
+
+
+def _is_list_of_objects(rows: Any) -> bool:
+    """Whether it is an array or a series of pandas with records."""
+    is_series = library_of(rows) == "pandas" and type(rows).__name__ == "Series"
+    return (is_series or isinstance(rows, np.ndarray)) and rows.dtype == object and rows.ndim == 1
+
+
+def _of_tensorflow(dataset: Any) -> list[Any]:
+    """The elements of a `tf.data.Dataset`, or of its iterator; of pairs with labels the first part, as in Keras."""
+    if hasattr(dataset, "cardinality") and int(dataset.cardinality()) == -1:
+        raise ValueError("the data set never ends; pass a part of it, as dataset.take(100)")
+    return [part[0] if type(part) is tuple and part else part for part in dataset]
+
+
+def _one_table(parts: Sequence[Any]) -> Any:
+    """Batches of Arrow, or frames of pandas or polars, as one; None if they are none."""
+    library = library_of(parts[0])
+    if any(library_of(part) != library or not hasattr(part, "columns") for part in parts):
+        return None
+    if library == "pyarrow" and all(table_of(part) is part for part in parts):
+        import pyarrow as pa
+
+        return pa.concat_tables([pa.table(part) for part in parts])
+    if library == "pandas":
+        import pandas as pd
+
+        joined = pd.concat(parts, join="inner")  # the outer one has NaN where a frame lacks a column
+        if not joined.columns.is_unique:
+            return joined
+        # Of integers in one frame and floats in another pandas makes floats, which rounds large ones.
+        kinds = {name: {getattr(part.dtypes[name], "kind", "O") for part in parts} for name in joined.columns}
+        rounded = [name for name, held in kinds.items() if joined.dtypes[name].kind == "f" and held & {"i", "u"}]
+        return pd.concat([part.astype(dict.fromkeys(rounded, object)) for part in parts], join="inner")
+    if library == "polars":
+        import polars as pl
+
+        try:
+            return pl.concat(parts)
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"the frames do not fit together: {error}".partition("\n")[0]) from None
+    return None
 
 
 def columns_of(rows: Any, wanted: Collection[str] | None = None) -> Mapping[str, Any]:
@@ -167,7 +233,9 @@ def plain_column(where: str, column: Any) -> Any:
     except _UNREADABLE as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"{where}: cannot read {described(column)}: {reason}") from None
-    return column
+    if isinstance(column, (count, cycle)):
+        raise ValueError(f"{where}: {described(column)} never ends; pass a part, as itertools.islice(column, 100)")
+    return list(column) if is_walked(column) else column
 
 
 def plain_parts(where: str, parts: Sequence[Any]) -> Sequence[Any]:

@@ -14,9 +14,10 @@ from onnx import TensorProto
 from onnx_sparse.errors import meant
 from onnx_sparse.files.guarded_files import open_file
 from onnx_sparse.models.files.model_files import graph_inputs, model_of, read_model
+from onnx_sparse.rows.column_batches import LOADERS, joined_batches
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
-from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, in_memory, plain_column
+from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, in_memory, library_of, plain_column
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Extra, Feature, listed, read_features
 from onnx_sparse.shown import Shown, Table
@@ -88,6 +89,23 @@ class Features(Shown, Mapping[str, Feature]):
         ]
         return [(["feature", "kind", "inputs"], rows)]
 
+    def rows_in_memory(self, rows: Any, columns: Mapping[str, str] | None = None) -> Any:
+        """Rows as columns, a table or records; those that are one already as they are.
+
+        Args:
+            rows: What `feeds` takes.
+            columns: The column of each feature that has another name.
+        """
+        held = in_memory(rows)
+        if library_of(rows) not in LOADERS:
+            return held
+        ranks = {}
+        for name, feature in self.items():
+            shape = self.inputs[feature.inputs.get("values", feature.inputs.get("serialized", ""))].shape
+            depth = {"sparse": 1, "ragged": len(feature.row_splits)}.get(feature.kind, 0)
+            ranks[(columns or {}).get(name, name)] = 0 if shape is None else depth + len(shape)
+        return joined_batches(held, ranks)
+
     def feeds(self, rows: Any, *, extra: Extra = "ignore") -> dict[str, Array]:
         """The inputs of a run.
 
@@ -97,14 +115,16 @@ class Features(Shown, Mapping[str, Feature]):
                 msgspec). Rows of sparse and ragged features are lists of any length, None for an empty one:
                 nested lists, arrays of numpy, Arrow and what converts to them, torch's tensors (dense, nested, jagged
                 and sparse), TensorFlow's (eager, ragged and sparse), SciPy's sparse matrices. Dense features are what
-                `numpy.asarray` takes; examples are serialized messages. Lazy frames of polars and dask are computed; a
-                `datasets.Dataset` and arrays of awkward are read, too.
+                `numpy.asarray` takes; examples are serialized messages. Iterators, as columns or rows too, are read
+                once. Lazy frames of polars and dask are computed. A `datasets.Dataset`, arrays of awkward, and a
+                `tf.data.Dataset` and a `DataLoader` of torch with dicts of rows or of batches are read, too.
             extra: What to do with columns that the model does not know, as an id or a label: `"ignore"` them, or raise
                 an `"error"`. No feature may be missing, so that a misspelt one is found in either way.
 
         Returns:
             One array per input of the model. Arrays of the model's element type are not copied. Other integers must be
-            in the range of the model's type; other floats are rounded to it.
+            in the range of the model's type; other floats are rounded to it. Decimals and fractions are integers if
+            they are whole, else floats.
 
         Raises:
             ValueError: A feature is missing, or a column is not a feature and `extra` is `"error"`; the columns have
@@ -113,7 +133,7 @@ class Features(Shown, Mapping[str, Feature]):
         """
         if extra not in get_args(Extra):
             raise ValueError(f"extra is {extra!r}, not one of {listed(map(repr, get_args(Extra)))}")
-        columns = columns_of(in_memory(rows), self if extra == "ignore" else None)
+        columns = columns_of(self.rows_in_memory(rows), self if extra == "ignore" else None)
         if extra == "error":
             self._refuse_unknown(columns)
         if missing := [name for name in self if name not in columns]:
@@ -198,7 +218,7 @@ class Features(Shown, Mapping[str, Feature]):
     def _dense(self, where: str, feature: Feature, column: Any) -> tuple[dict[str, Array], int]:
         name = feature.inputs["values"]
         if isinstance(column, SparseParts) or any(hasattr(column, name) for name in ("tocsr", "nested_row_splits")):
-            raise ValueError(f"{where}: expected a dense array, got a sparse or ragged one")
+            raise ValueError(f"{where}: expected a dense array, got a sparse or ragged one; make it dense first")
         array = typed(where, column, self.inputs[name].dtype, ())
         self._check_shape(where, name, array, "the shape")
         return {name: array}, array.shape[0] if array.ndim else 1

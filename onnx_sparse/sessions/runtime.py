@@ -383,13 +383,12 @@ class InferenceSession(Shown, ort.InferenceSession):  # type: ignore[misc]  # ON
             KernelError: The rows violate an operator's semantics.
         """
         from onnx_sparse.rows.answers import answers_of, chosen_outputs, require_rows
-        from onnx_sparse.rows.foreign_rows import in_memory
         from onnx_sparse.rows.model_features import features
 
         shapes = {output.name: output.shape for output in self.get_outputs()}
         names = chosen_outputs(outputs, list(shapes))
         known = features(self)
-        rows = in_memory(rows)
+        rows = known.rows_in_memory(rows)
         feeds = known.feeds(rows, extra=extra)
         count = max(known.counts(feeds).values(), default=1)
         results = dict(zip(names, self.run(names, feeds), strict=True))

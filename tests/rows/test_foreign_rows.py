@@ -237,13 +237,13 @@ def test_dense_rows_of_different_lengths():
             "feature 'items', row 1, position 0: True does not fit into int64",
         ),
         ({"items": [[1], np.array(3)]}, "feature 'items', row 1: expected a list, got array(3)"),
-        ({"items": ([n] for n in range(2))}, "feature 'items': expected a list of rows, got "),
+        ({"items": iter([[1], 2])}, "feature 'items', row 1: expected a list, got 2"),
         ({"items": "ab"}, "feature 'items': expected a list of rows, got 'ab'"),
         ({"items": [[1], float("nan")]}, "feature 'items', row 1: expected a list, got nan"),
         ({"age": np.array([1, np.nan])}, "feature 'age', row 1: nan does not fit into int32"),
         ({"age": SimpleNamespace(tocsr=None)}, "feature 'age': expected a dense array, got a sparse or ragged one"),
         ({"age": {1, 2}}, "feature 'age': expected a list or an array, got {1, 2}"),
-        ({"age": (n for n in range(2))}, "feature 'age': expected a list or an array, got a generator"),
+        ({"age": iter([1, "a"])}, "feature 'age', row 1: 'a' does not fit into int32"),
     ],
 )
 def test_rows_that_do_not_fit(changed, reason):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
+import datetime
+import fractions
+import itertools
 import types
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -130,11 +135,105 @@ RECORDS: dict[str, Callable[[Any], Any]] = {
     "msgspec": lambda value: library("msgspec").defstruct("Record", ["x"])(value),
 }
 
+
+class Walked:
+    """Elements that are reached by iterating alone."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Any:
+        return iter(self._rows)
+
+
+def each_row(make: Callable[[Any], Any]) -> Callable[[Rows], Any]:
+    """Lists in a column, each as another list; nothing for other columns."""
+    return lambda rows: {"x": [r if r is None else make(r) for r in rows]} if isinstance(rows[0], list) else None
+
+
+def each_number(make: Callable[[Any], Any]) -> Callable[[Rows], Any]:
+    """A column whose numbers are each another number."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [changed(part) for part in value]
+        if isinstance(value, (bool, str)):
+            raise OverflowError
+        return value if value is None else make(value)
+
+    def made(rows: Rows) -> Any:
+        try:
+            return {"x": [changed(row) for row in rows]}
+        except OverflowError:
+            return None
+
+    return made
+
+
+def decimals(rows: Rows) -> Any:
+    return each_number(lambda value: Decimal(repr(value)))(rows)
+
+
+def tensor_data(batch: int | None, numpy: bool = False, label: bool = False) -> Callable[[Rows], Any]:
+    """A data set of TensorFlow of records, or of batches."""
+
+    def make(rows: Rows) -> Any:
+        tf = library("tensorflow")
+        if None in rows or any(isinstance(row, list) and None in row for row in rows):
+            return None
+        is_ragged = isinstance(rows[0], list) and len({*map(len, rows)}) > 1
+        first = rows[0][0] if isinstance(rows[0], list) else rows[0]
+        dtype = {bool: tf.bool, int: tf.int64, float: tf.float32, str: tf.string}[type(first)]
+        column = tf.ragged.constant(rows, dtype, 1) if is_ragged else tf.constant(rows, dtype)
+        data = tf.data.Dataset.from_tensor_slices({"x": column})
+        if label:
+            data = data.map(lambda row: (row, 1))
+        if batch:
+            data = data.ragged_batch(batch) if is_ragged else data.batch(batch)
+        return data.as_numpy_iterator() if numpy else data
+
+    return make
+
+
+def loaded(rows: Rows) -> Any:
+    """A loader of torch with batches of two."""
+    data = library("torch.utils.data")
+    if numpy_array(rows) is None:
+        return None
+    return data.DataLoader([{"x": np.array(row) if not isinstance(row, str) else row} for row in rows], batch_size=2)
+
+
 #: Tables by what makes one of rows; None if it holds no such rows.
 TABLES: dict[str, Callable[[Rows], Any]] = {
     **{name: lambda rows, make=make: [make(row) for row in rows] for name, make in RECORDS.items()},
     "a generator of records": lambda rows: ({"x": row} for row in rows),
     "an iterator of records": lambda rows: map(RECORDS["named tuples"], rows),
+    "views of records": lambda rows: dict(enumerate({"x": row} for row in rows)).values(),
+    "records without a length": lambda rows: Walked([{"x": row} for row in rows]),
+    "an array of records": lambda rows: np.array([{"x": row} for row in rows], object),
+    "pandas, series of records": lambda rows: library("pandas").Series([{"x": row} for row in rows]),
+    "pandas, chunks": lambda rows: iter([pandas_frame(rows)[:2], pandas_frame(rows)[2:]]),
+    "polars, slices": lambda rows: library("polars").DataFrame({"x": rows}).iter_slices(2),
+    "a generator as a column": lambda rows: {"x": (row for row in rows)},
+    "a map as a column": lambda rows: {"x": map(copy.copy, rows)},
+    "a chain as a column": lambda rows: {"x": itertools.chain(rows[:1], rows[1:])},
+    "a view as a column": lambda rows: {"x": dict(enumerate(rows)).values()},
+    "a deque as a column": lambda rows: {"x": collections.deque(rows)},
+    "a column without a length": lambda rows: {"x": Walked(rows)},
+    "generators as rows": each_row(lambda row: (value for value in row)),
+    "deques as rows": each_row(collections.deque),
+    "keys as rows": each_row(lambda row: dict.fromkeys(row).keys()),
+    "rows without a length": each_row(Walked),
+    "generators in records": lambda rows: [{"x": iter(row) if isinstance(row, list) else row} for row in rows],
+    "decimals": decimals,
+    "fractions": each_number(fractions.Fraction),
+    "Arrow, decimals": lambda rows: None if decimals(rows) is None else library("pyarrow").table(decimals(rows)),
+    "TensorFlow, records": tensor_data(None),
+    "TensorFlow, records of numpy": tensor_data(None, numpy=True),
+    "TensorFlow, batches": tensor_data(2),
+    "TensorFlow, batches of numpy": tensor_data(2, numpy=True),
+    "TensorFlow, batches with labels": tensor_data(2, label=True),
+    "torch, loader": loaded,
     "numpy": lambda rows: None if numpy_array(rows) is None else {"x": numpy_array(rows)},
     "structured": structured,
     "structured elements": lambda rows: None if structured(rows) is None else list(structured(rows)),
@@ -207,6 +306,110 @@ def test_what_is_no_record(rows, said):
         FEATURES["int64"].feeds(rows)
 
 
-def test_a_column_of_the_values_of_a_mapping():
-    with pytest.raises(ValueError, match=r"expected a list or an array, got dict_values\(\[1, 2\]\)"):
-        FEATURES["int64"].feeds({"x": {"a": 1, "b": 2}.values()})
+@pytest.mark.parametrize(
+    ("kind", "column", "said"),
+    [
+        ("int64", {1, 2}, r"expected a list or an array, got \{1, 2\}"),  # which has no order
+        ("ragged", [{1, 2}], r"row 0: expected a list, got \{1, 2\}"),
+        ("int64", {1: 2}, r"expected a list or an array, got \{1: 2\}"),
+        ("int64", itertools.count(), r"count\(0\) never ends; pass a part, as itertools"),
+        ("int64", itertools.cycle([1]), "a itertools.cycle never ends; pass a part, as itertools"),
+        ("int64", iter([1, 2.5]), "row 1: 2.5 does not fit into int64"),
+        ("int64", [Decimal(1), Decimal("2.5")], "row 1: 2.5 does not fit into int64"),
+        ("int64", [Decimal("1E+400000000")], "does not fit into int64"),
+        ("int64", [Decimal("NaN")], "nan does not fit into int64"),
+        ("float", [Decimal("1E+400000000")], "does not fit into float"),
+        ("float", [Decimal("1.5E+39")], "does not fit into float"),
+        ("float", [Decimal("sNaN")], r"Decimal\('sNaN'\) does not fit into float"),
+        ("float", [Decimal(2**24 + 1)], "16777217 does not fit into float exactly"),
+        ("float", [fractions.Fraction(10**400, 3)], "does not fit into float"),
+        ("flag", [Decimal(1)], "1 does not fit into bool"),
+        ("text", [Decimal(1)], r"expected a string, got Decimal\('1'\)"),
+        (
+            "int64",
+            [datetime.date(2026, 1, 2)],
+            "does not fit into int64; pass a number, of days or seconds for example",
+        ),
+        ("int64", np.array(["2026-01-02"], "M8[D]"), "the model expects int64; pass times as numbers, of days"),
+        ("text", np.array(["2026-01-02"], "M8[D]"), "the model expects string; pass times as texts"),
+        ("text", [datetime.date(2026, 1, 2)], "pass its text, as '2026-01-02'"),
+    ],
+)
+def test_columns_that_do_not_fit(kind, column, said):
+    with pytest.raises(ValueError, match=said):
+        FEATURES[kind].feeds({"x": column})
+
+
+def test_decimals_follow_the_rule_of_numbers():
+    """A whole one must be exact; another one is rounded as a float is."""
+    texts = ["0.1", "16777217.0", "-Infinity", "1E-400000000", "1E+3"]
+    got = FEATURES["float"].feeds({"x": [*map(Decimal, texts), fractions.Fraction(1, 3)]})["x"]
+    assert got.tolist() == np.array([0.1, 16777217.0, -np.inf, 0, 1000, 1 / 3], np.float32).tolist()
+    whole = [Decimal("3.00"), Decimal(2**53 + 1), fractions.Fraction(6, 2)]
+    assert FEATURES["int64"].feeds({"x": whole})["x"].tolist() == [3, 2**53 + 1, 3]
+
+
+def test_errors_of_an_iterator_are_its_own():
+    with pytest.raises(ZeroDivisionError):
+        FEATURES["int64"].feeds({"x": (1 // n for n in (1, 0))})
+
+
+def test_columns_that_are_no_features_are_not_read():
+    assert FEATURES["int64"].feeds({"x": [1], "id": itertools.count()})["x"].tolist() == [1]
+
+
+@pytest.mark.parametrize("wrap", [lambda rows: rows, iter])
+def test_a_scorer_keeps_what_it_reads_once(wrap):
+    """Its iterators are read for the feature and for the column that is kept."""
+    library("pyarrow")
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]> g (int64[n] x, int64[r] splits, int64[m] age) => (int64[m] y) {
+        y = Identity(age) }"""
+    )
+    mapping = {"items": {"values": "x", "row_splits": "splits"}}
+    scorer = onnx_sparse.arrow.Scorer(model, mapping=mapping, keep=["items", "age"], check_rows=False)
+    columns = {"items": wrap([iter([1, 2]), (n for n in range(1))]), "age": map(abs, [-1, 2])}
+    assert scorer(columns).to_pydict() == {"items": [[1, 2], [0]], "age": [1, 2], "y": [1, 2]}
+    records = wrap([{"items": iter([1, 2]), "age": 1}, {"items": iter([0]), "age": 2}])
+    assert scorer(records).to_pydict() == {"items": [[1, 2], [0]], "age": [1, 2], "y": [1, 2]}
+
+
+def test_batches_answer_as_columns():
+    tf = library("tensorflow")
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g (int64[n] x) => (int64[n] y) { y = Identity(x) }'
+    )
+    session = onnx_sparse.InferenceSession(model.SerializeToString())
+    data = tf.data.Dataset.from_tensor_slices({"x": tf.constant([1, 2, 3], tf.int64)})
+    assert session.predict(data) == [{"y": 1}, {"y": 2}, {"y": 3}]
+    assert session.predict(data.batch(2))["y"].tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"the data set never ends; pass a part of it, as dataset.take\(100\)"):
+        session.predict(data.repeat())
+    with pytest.raises(TypeError, match=r"got a list with .*1"):
+        session.predict(tf.data.Dataset.range(1, 3))
+
+
+def test_batches_of_sparse_tensors_keep_their_coordinates():
+    tf = library("tensorflow")
+    batch = tf.sparse.from_dense(tf.constant([[0, 5, 7], [0, 0, 0]], tf.int64))
+    data = tf.data.Dataset.from_tensors({"x": batch}).repeat(2)
+    feeds = FEATURES["sparse"].feeds(data)
+    assert feeds["at"].tolist() == [[0, 1], [0, 2], [2, 1], [2, 2]]
+    assert (feeds["x"].tolist(), feeds["shape"].tolist()) == ([5, 7, 5, 7], [4, 3])
+
+
+def test_frames_in_chunks_stay_exact():
+    """pandas makes floats of integers in one chunk and floats in another."""
+    pd = library("pandas")
+    chunks = [pd.DataFrame({"x": [2**53 + 1]}), pd.DataFrame({"x": [0.5]})]
+    double = onnx_sparse.features(
+        parser.parse_model('<ir_version: 10, opset_import: ["": 18]> g (double[n] x) => (double[n] y) { y = Abs(x) }')
+    )
+    with pytest.raises(ValueError, match="row 0: 9007199254740993 does not fit into double exactly"):
+        double.feeds(chunks)
+    assert double.feeds(chunks[1:] * 2)["x"].tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="feature 'x' is missing"):
+        double.feeds([*chunks, pd.DataFrame({"z": [1]})])
+    pl = library("polars")
+    with pytest.raises(ValueError, match="the frames do not fit together: type Float64"):
+        double.feeds([pl.DataFrame({"x": [1]}), pl.DataFrame({"x": [0.5]})])
