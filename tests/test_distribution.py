@@ -128,7 +128,8 @@ def test_the_metadata_names_the_version_and_the_pythons(metadata: Message) -> No
 
 def test_the_recipe_for_conda_needs_what_the_package_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    needed = {*project["build-system"]["requires"], *project["project"]["dependencies"]}
+    stated = {*project["build-system"]["requires"], *project["project"]["dependencies"]}
+    needed = {need.partition(";")[0] for need in stated}  # conda-forge builds for a new Python what has no wheel for it
     recipe = (ROOT / "conda" / "recipe.yaml").read_text("utf-8")
     assert f'version: "{onnx_sparse.__version__}"' in recipe
     assert f'python_min: "{project["project"]["requires-python"].removeprefix(">=")}"' in recipe

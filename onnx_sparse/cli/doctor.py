@@ -26,8 +26,8 @@ onnx-sparse doctor
 onnx-sparse doctor --json | jq .backends
 """
 
-_NEEDED = ("onnx", "onnxruntime", "onnxruntime-extensions", "numpy", "ml_dtypes", "rich")
-_OPTIONAL = ("tensorflow", "torch", "onnxscript", "openvino", "pyarrow", "ray", "pyspark")
+_NEEDED = ("onnx", "onnxruntime", "numpy", "ml_dtypes", "rich")
+_OPTIONAL = ("onnxruntime-extensions", "tensorflow", "torch", "onnxscript", "openvino", "pyarrow", "ray", "pyspark")
 _BACKENDS = ("native", "python")
 _SMOKE_SECONDS = 120
 _STYLES = {"ok": "green", "BROKEN": "bold red", "not in this installation": "yellow"}
@@ -57,20 +57,22 @@ def examine() -> dict[str, Any]:
     limits: dict[str, int] | None = None
     backends: dict[str, dict[str, Any]] = {}
     if not problems:
-        with ThreadPoolExecutor(len(_BACKENDS)) as threads:
-            tests = dict(zip(_BACKENDS, threads.map(_smoke_test, _BACKENDS), strict=True))
         from onnx_sparse.commands.description.ort_limits import find_limits
         from onnx_sparse.commands.description.runnable_backends import native_library
+        from onnx_sparse.sessions.runtime import available_backends
 
+        with ThreadPoolExecutor(len(_BACKENDS)) as threads:
+            tests = dict(zip(_BACKENDS, threads.map(_smoke_test, _BACKENDS), strict=True))
         found = find_limits()
         limits = {"ir_version": found.ir_version, "opset": found.opset}
         library = native_library()
         backends = {
             "native": {"available": library is not None, "library": library, **tests["native"]},
-            "python": {"available": True, "library": None, **tests["python"]},
+            "python": {"available": "python" in available_backends(), "library": None, **tests["python"]},
         }
-        if library is None:  # a version or platform without it; Python does the work
-            backends["native"]["problem"] = None
+        if any(state["available"] for state in backends.values()):  # one does the work where the other is not
+            for state in backends.values():
+                state["problem"] = state["problem"] if state["available"] else None
         problems += [f"backend {name}: {state['problem']}" for name, state in backends.items() if state["problem"]]
     return {
         "ok": not problems,
@@ -149,7 +151,7 @@ def _show(document: dict[str, Any]) -> None:
         output.write_line(f"ONNX Runtime takes IR {takes['ir_version']} and opset {takes['opset']} at most.")
     if document["backends"]:
         output.write_line(f"ONNX Runtime's telemetry is {document['onnxruntime_telemetry']} on this command line.")
-    if document["backends"] and not document["backends"]["native"]["available"]:
+    if [name for name, state in document["backends"].items() if state["available"]] == ["python"]:
         output.paragraph(f"SLOW: {_slow_kernels()}")
     for problem in document["problems"]:
         output.write_line(f"PROBLEM: {printable(problem)}")

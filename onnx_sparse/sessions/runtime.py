@@ -23,6 +23,7 @@ from onnx_sparse.models.tools.inlining import has_renamed_bodies, without_calls_
 from onnx_sparse.native.errors import kernel_error_message, raise_kernel_error
 from onnx_sparse.native.location import library_path
 from onnx_sparse.python.guard import Run
+from onnx_sparse.python.installed import python_kernels_problem
 from onnx_sparse.python.passed_text import require_text
 from onnx_sparse.schemas import DOMAIN
 from onnx_sparse.schemas.features import Extra
@@ -46,11 +47,10 @@ _T = TypeVar("_T")
 #: The backends that `backend=` takes besides "auto".
 BACKENDS = ("native", "python")
 
-#: What is said where no native library is there.
-SLOW_KERNELS = (
-    "this installation has no native kernels, and the Python kernels are many times slower. Install a C++17 compiler, "
-    f"then run: {reinstall_command()}"
-)
+#: How the native library is had.
+_COMPILE = f"Install a C++17 compiler, then run: {reinstall_command()}"
+#: What is said where the Python kernels run in its place.
+SLOW_KERNELS = f"this installation has no native kernels, and the Python kernels are many times slower. {_COMPILE}"
 
 #: The entry of session options that says which backend they hold; ONNX Runtime ignores entries it does not know.
 _BACKEND_ENTRY = "onnx_sparse.backend"
@@ -69,19 +69,22 @@ def get_library_path() -> str:
     """
     path = library_path()
     if path is None:
-        raise FileNotFoundError(
-            "this installation of onnx_sparse has no native library; use the Python kernels: backend='python'"
-        )
+        way_out = _COMPILE if python_kernels_problem() else "Use the Python kernels: backend='python'"
+        raise FileNotFoundError(f"this installation of onnx_sparse has no native library. {way_out}")
     return str(path)
 
 
 def available_backends() -> tuple[str, ...]:
     """The backends that this installation has, best first."""
+    python = () if python_kernels_problem() else ("python",)
+    return ("native", *python) if _has_library() else python
+
+
+def _has_library() -> bool:
     try:
-        get_library_path()
+        return library_path() is not None
     except FileNotFoundError:
-        return ("python",)
-    return BACKENDS
+        return False
 
 
 def register(session_options: ort.SessionOptions, backend: Backend = "auto") -> None:
@@ -101,7 +104,8 @@ def register(session_options: ort.SessionOptions, backend: Backend = "auto") -> 
 
     Raises:
         ValueError: `backend` is none of these, or the options already hold another backend.
-        FileNotFoundError: The native backend is asked for and not installed.
+        FileNotFoundError: The native backend is asked for and not installed, or neither is.
+        ImportError: The Python backend is asked for, and onnxruntime-extensions is not installed.
     """
     if _resolve(backend) == "python" and not config_entry(session_options, _BACKEND_ENTRY):
         from onnx_sparse.python.kernels import declare
@@ -562,14 +566,17 @@ def _opened_again(
 
 
 def _resolve(backend: Backend) -> str:
-    if backend == "auto":
-        chosen = available_backends()[0]
-        if chosen != "native":
-            _warn_of_slow_kernels()
-        return chosen
-    if backend not in BACKENDS:
+    if backend not in ("auto", *BACKENDS):
         raise ValueError(f"backend {backend!r} is not one of auto, {', '.join(BACKENDS)}")
-    return backend
+    if backend == "native" or (backend == "auto" and _has_library()):
+        return "native"
+    if problem := python_kernels_problem():
+        if _has_library():
+            raise ImportError(f"{problem}. Use the native kernels: backend='native'")
+        raise FileNotFoundError(f"{problem}, and it has no native kernels. {_COMPILE}")
+    if backend == "auto":
+        _warn_of_slow_kernels()
+    return "python"
 
 
 @cache

@@ -47,9 +47,10 @@ def chosen_backend(asked: Backend) -> Backend:
         return asked
     if native_library():
         return NATIVE
-    from onnx_sparse.sessions.runtime import SLOW_KERNELS
+    from onnx_sparse.sessions.runtime import SLOW_KERNELS, available_backends
 
-    warnings.warn(SLOW_KERNELS, RuntimeWarning, stacklevel=2)
+    if available_backends():
+        warnings.warn(SLOW_KERNELS, RuntimeWarning, stacklevel=2)
     return PYTHON
 
 
@@ -93,6 +94,8 @@ def untyped_calls(model: ModelProto) -> list[str]:
 
 def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
     """What keeps each backend from running a node; an empty list where nothing does."""
+    from onnx_sparse.sessions.runtime import available_backends
+
     untyped = untyped_calls(model)
     op = placed.op
     embedded = any(
@@ -103,6 +106,8 @@ def obstacles(model: ModelProto, placed: PlacedNode) -> dict[str, list[str]]:
         missing = [] if embedded else ["there is no such operator"]
         return dict.fromkeys(BACKENDS, missing)
     python = [op.no_python_kernels] if op.no_python_kernels else []
+    if "python" not in available_backends():
+        python.append("this installation has no Python kernels")
     plain = [f"not in canonical form: {gap}" for gap in canonical_gaps(placed.node)]
     plain += [
         f"no {type_name(dtype)} in Python kernels" for dtype in placed.type_binding(op).values() if dtype in HALF_FLOATS
