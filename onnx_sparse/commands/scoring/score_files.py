@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -48,6 +48,8 @@ def _most_bad_rows(text: str) -> str:
         raise ValueError(f"{text!r} is neither a number of rows nor a percentage, as 0.1%") from None
     if not 0 <= number < float("inf"):
         raise ValueError(f"{text} is not a number >= 0")
+    if text.endswith("%") and number > 100:
+        raise ValueError(f"{text} is more than 100% of the rows")
     return text
 
 
@@ -218,10 +220,7 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
         CommandError: Nothing can be scored. Files that cannot be read are in what is returned.
     """
     try:
-        from onnx_sparse.arrow import Scorer
         from onnx_sparse.scoring.places import place_of
-        from onnx_sparse.scoring.score_file import remove_abandoned_scores
-        from onnx_sparse.sessions.ort_errors import ort_message
 
         score_all = _engine(settings.engine)
     except ModuleNotFoundError as error:
@@ -230,19 +229,48 @@ def score_files(settings: ScoreSettings, doing: Progress = lambda stage: None, w
             raise
         what = "score" if package == "pyarrow" else f"--engine {settings.engine}"
         raise CommandError(f"{what} needs {package}: {install_command(_EXTRAS[package])}") from None
-    columns, path, out = dict(settings.columns or {}), Path(settings.model), place_of(os.fspath(settings.output))
+    out = place_of(os.fspath(settings.output))
     _refuse_other_formats(out)
     if out.path == _STREAM and settings.engine != "local":
         raise UsageError(f"-o - is written by this process, not by --engine {settings.engine}; give a file or a folder")
-    model = _model_digest(path)
+    model = _model_digest(Path(settings.model))
     watch = watch or Watch()
     jobs = _jobs(settings, out, model, watch)
-    if not out.store and not _is_file(out):
-        try:
-            Path(out.path).mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            ends = "does not end in .parquet, .csv, .json or .jsonl"
-            raise CommandError(f"cannot write {out}: it is not a folder, and {ends}") from None
+    with nullcontext() if out.store or _is_file(out) else _folder(out):
+        return _score_jobs(settings, jobs, out, score_all, doing, watch)
+
+
+@contextmanager
+def _folder(out: Place) -> Iterator[None]:
+    """The folder of the scores, removed again if nothing is written into it.
+
+    Raises:
+        CommandError: It is no folder.
+    """
+    path = Path(out.path)
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        ends = "does not end in .parquet, .csv, .json or .jsonl"
+        raise CommandError(f"cannot write {out}: it is not a folder, and {ends}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it holds something
+            for folder in made:
+                folder.rmdir()
+
+
+def _score_jobs(
+    settings: ScoreSettings, jobs: Sequence[Job], out: Place, score_all: Any, doing: Progress, watch: Watch
+) -> Scored:
+    """Score the files that are not up to date."""
+    from onnx_sparse.arrow import Scorer
+    from onnx_sparse.scoring.score_file import remove_abandoned_scores
+    from onnx_sparse.sessions.ort_errors import ort_message
+
+    columns, path = dict(settings.columns or {}), Path(settings.model)
     left = [job for job in jobs if not (settings.resume and job.is_done())]
     # Also where nothing is written any more.
     remove_abandoned_scores(jobs)
