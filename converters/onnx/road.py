@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.tensor import Array
     from onnx_sparse.converters.verification.reference import Reference
 
+#: The suffixes of files with external data, as exporters write them.
+_DATA_SUFFIXES = (".data", ".onnx_data", ".weights", ".bin")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -88,6 +91,13 @@ class _Onnx(Road[Options, OnnxModel]):
             raise UsageError("--explain of an ONNX file is for --fuse")
         if options.repair_scatter:
             raise UsageError("--repair-scatter is for --fuse")
+
+    def refuse(self, path: Path) -> None:
+        if path.suffix.lower() not in _DATA_SUFFIXES:
+            return
+        for model in (path.with_suffix(""), path.with_suffix(".onnx")):  # m.onnx.data or m.data, of m.onnx
+            if model.suffix == ".onnx" and model.is_file():
+                raise ConversionError(f"{path} has the external data of a model; give its graph, {model}")
 
     def takes(self, kind: type) -> bool:
         return kind in (bytes, bytearray) or super().takes(kind)

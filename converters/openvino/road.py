@@ -52,6 +52,11 @@ class _OpenVino(Road[Options, Any]):
     options = Options
     needs = extra = "openvino"
 
+    def refuse(self, path: Path) -> None:
+        graph = path.with_suffix(".xml")
+        if path.suffix.lower() == ".bin" and graph.is_file():
+            raise ConversionError(f"{path} has the constants of an IR; give its graph, {graph}")
+
     def draft(self, loaded: Any, options: Options, tell: Progress) -> Draft:
         from onnx_sparse.converters.openvino.conversion import convert_file
         from onnx_sparse.converters.openvino.in_memory import file_of

@@ -124,6 +124,8 @@ def _road_of_path(path: Path) -> AnyRoad:
             return road
     if path.is_dir():
         raise ConversionError(f"{path} is not a SavedModel: there is no saved_model.pb in it")
+    if suffix in (".npz", ".npy"):
+        raise ConversionError(f"{path} has arrays without a graph; give the model that they belong to")
     raise UnknownSourceError(f"cannot tell the format of {path} from its name")
 
 
@@ -137,6 +139,9 @@ def refuse_foreign(path: Path, chosen: AnyRoad | None = None) -> None:
     Raises:
         ConversionError: It is one.
     """
+    suffix = path.suffix.lower()
+    if any(suffix in road.suffixes for name, road in roads().items() if name not in _NAMES):
+        return  # a package has brought a road for it
     for road in roads().values():
         if road is not chosen:
             road.refuse(path)

@@ -10,6 +10,9 @@ from onnx_sparse.converters.errors import ConversionError
 GRAPHS = (".pb", ".pbtxt", ".meta")
 KERAS = (".keras", ".h5", ".hdf5")
 
+#: What a SavedModel has next to its graph.
+_PARTS = ("variables", "assets", "assets.extra", "fingerprint.pb", "keras_metadata.pb")
+
 #: A SavedModel begins with its version, and a GraphDef with a node.
 _VERSION_OF_SAVED_MODEL = b"\x08"
 
@@ -22,6 +25,11 @@ def refuse_known_files(path: Path) -> None:
     Raises:
         ConversionError: It is such a file; the message says what to give instead.
     """
+    part = path.parent if path.parent.name == "variables" and is_checkpoint_file(path) else path
+    if part.name in _PARTS and any((part.parent / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        raise ConversionError(f"{path} belongs to a SavedModel; give its directory, {part.parent}")
+    if path.name == "checkpoint" and path.is_file() and is_checkpoint(path.parent):
+        refuse_other_files(path.parent)
     if is_checkpoint_file(path) or path.suffix == ".tflite":
         refuse_other_files(path)
     if path.name == "saved_model.pb" and path.is_file() and path.open("rb").read(1) == _VERSION_OF_SAVED_MODEL:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.roads.road import Progress, Road, Run
 from onnx_sparse.settings import only_python, option
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from onnx_sparse.converters.torch.source import Source
     from onnx_sparse.converters.verification.reference import Reference
     from onnx_sparse.pictures import Picture
+
+#: The suffixes of files of weights.
+_WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +58,14 @@ class _Torch(Road[Options, "Source"]):
     packages = ("torch",)
     options = Options
     needs = extra = "torch"
+
+    def refuse(self, path: Path) -> None:
+        is_weights = path.suffix.lower() in _WEIGHTS or path.match("pytorch_model*.bin")
+        if is_weights and path.is_file():
+            raise ConversionError(
+                f"{path} has weights or a pickled module, not a program: write torch.export.export(module, inputs) "
+                "with torch.export.save, and give that .pt2"
+            )
 
     def load(self, source: Any, options: Options, tell: Progress = lambda stage: None) -> Source:
         from onnx_sparse.converters.torch.source import load

@@ -20,6 +20,7 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(Path(demo.__file__).parent / "demo_sources", made, dirs_exist_ok=True)
     shutil.copytree(Path(demo.__file__).parent / "demo_saved_model", made / "saved_model")
+    shutil.copytree(made / "saved_model", made / "exported")
     assert main(["convert", str(made / "saved_model"), "-o", str(made / "m.onnx")]) == 0
     rows = {"rows": 'basket,items\n0,"[1, 2]"\n', "far": 'items\n"[1, 900]"\n', "words": 'items\n"[1, x]"\n'}
     for name, text in {**rows, "other": "a,b\n1,2\n", "flat": "items\n7\n"}.items():
@@ -29,6 +30,11 @@ def folder(tmp_path_factory):
         (made / f"text.{suffix}").write_text("x")
     (made / "empty.onnx").touch()
     (made / "empty.csv").touch()
+    for name in ("only.bin", "apart.onnx", "apart.onnx.data", "together.onnx", "together.data", "module.pt"):
+        (made / name).touch()
+    for name in ("module.safetensors", "pytorch_model.bin", "exported/fingerprint.pb", "points/checkpoint"):
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).touch()
     (made / "nothing").mkdir()
     np.save(made / "pickled.npy", np.array([{}], object))
     np.save(made / "square.npy", np.zeros((3, 3), np.float32))
@@ -67,7 +73,18 @@ MISTAKES = r"""
 1 | convert saved_modle -o o.onnx | saved_modle: no such file or directory
 1 | convert nothing -o o.onnx | nothing is not a SavedModel | saved_model.pb
 2 | convert rows.csv -o o.onnx | cannot tell the format of rows.csv | --from
-2 | convert model.bin -o o.onnx | cannot tell the format of model.bin | --from
+2 | convert only.bin -o o.onnx | cannot tell the format of only.bin | --from
+1 | convert model.bin -o o.onnx | model.bin has the constants of an IR | give its graph, model.xml
+1 | convert part.npz -o o.onnx | part.npz has arrays without a graph | give the model that they belong to
+1 | convert apart.onnx.data -o o.onnx | has the external data of a model | give its graph, apart.onnx
+1 | convert together.data -o o.onnx | has the external data of a model | give its graph, together.onnx
+1 | convert exported/variables -o o.onnx | belongs to a SavedModel | give its directory, exported
+1 | convert exported/variables/variables.index -o o.onnx | belongs to a SavedModel | its directory, exported
+1 | convert exported/fingerprint.pb -o o.onnx | belongs to a SavedModel | give its directory, exported
+1 | convert points/checkpoint -o o.onnx | points is a folder of checkpoints | the SavedModel
+1 | convert module.pt -o o.onnx | module.pt has weights or a pickled module | torch.export.save | .pt2
+1 | convert module.safetensors -o o.onnx | module.safetensors has weights | torch.export.save
+1 | convert pytorch_model.bin -o o.onnx | pytorch_model.bin has weights | torch.export.save
 1 | convert saved_model/saved_model.pb -o o.onnx | belongs to a SavedModel | give its directory, saved_model
 1 | convert saved_model -o o.onnx --from torch | saved_model cannot be read: Is a directory
 1 | convert saved_model -o o.onnx --from onnx | saved_model is a directory | `onnx-sparse convert saved_model
@@ -168,6 +185,7 @@ MISTAKES = r"""
 2 | score m.onnx rows.csv -o out --csv-delimiter ab | 'ab' is not one character
 2 | score m.onnx rows.csv -o out --workers 0 | --workers: 0 is not positive | --help
 2 | score m.onnx rows.csv -o out --batch-rows 1e3 | '1e3' is not a whole number | --help
+2 | score m.onnx rows.csv -o out --max-bad-rows 200% | 200% is more than 100% of the rows | --help
 2 | score m.onnx rows.csv -o out --max-bad-rows x | 'x' is neither a number of rows nor a percentage
 2 | score m.onnx rows.csv -o out --resume --overwrite | --overwrite: not allowed with argument --resume
 2 | score m.onnx rows.csv -o out --keep basket --column-type basket=int65 | no such type | int64
@@ -241,8 +259,8 @@ OF_TORCH = {"convert saved_model -o o.onnx --from torch", "convert text.pt2 -o o
 
 
 def files(folder):
-    """The files by their times; `score` may leave an empty folder."""
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    """The files by their times, and the folders."""
+    return {path: path.stat().st_mtime_ns if path.is_file() else 0 for path in folder.rglob("*")}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.split(" | ")[1])

@@ -69,6 +69,15 @@ print(onnx_sparse.InferenceSession(model).run(None, {"x": np.array([1, 2], np.fl
     assert done.stdout == "[2.5, 4.5]\n", done.stderr
 
 
+def test_its_suffix_may_be_that_of_weights(run, tmp_path):
+    """Which torch refuses; a package that brings a road for them is asked."""
+    (tmp_path / "two.sums").rename(tmp_path / "two.pt")
+    module = block("python").replace('(".sums",)', '(".pt",)')
+    assert module != block("python")
+    done = run(*CONVERT[:-3], "two.pt", "-o", "two.onnx", "--json", module=module)
+    assert json.loads(done.stdout or "{}").get("from") == "sums", done.stderr
+
+
 def test_its_option_is_refused_for_other_sources(run, tmp_path):
     (tmp_path / "graph.pbtxt").touch()
     done = run("-m", "onnx_sparse", "convert", "graph.pbtxt", "-o", "out.onnx", "--shift", "2")
