@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -63,12 +64,30 @@ def convert_file(path: Path, weights: Path | None, tell: Callable[[str], None]) 
             stacklevel=3,
         )
     constants = Weights(path.with_suffix(".bin"), folder_of(path)) if weights is None else Weights(weights)
-    if any(layer.type == "Const" for layer in network.layers.values()):
-        constants.file()  # to say once that it is missing, not once per constant
+    if (end := _end_of_constants(network)) is not None:
+        size = constants.file().size  # to say once that it is missing, not once per constant
+        if size > end:
+            warnings.warn(
+                f"{constants.path} has {size:,} bytes, and the constants of {path} end at byte {end:,}: "
+                "it may belong to another IR, and its values are then wrong",
+                stacklevel=3,
+            )
     tell("converting")
     model = convert_network(network, constants)
     _warn_of_growth(network, model)
     return model
+
+
+def _end_of_constants(network: Network) -> int | None:
+    """Where the last constant ends, also of those in bodies: OpenVINO writes nothing after it."""
+    ends: list[int] = []
+    for layer in network.layers.values():
+        ends += filter(None, map(_end_of_constants, layer.bodies.values()))
+        if layer.type == "Const":
+            ends.append(0)
+            with contextlib.suppress(ValueError):  # which is reported with its layer
+                ends.append(int(layer.data.get("offset", 0)) + int(layer.data.get("size", 0)))
+    return max(ends, default=None)
 
 
 def _warn_of_growth(network: Network, model: ModelProto) -> None:

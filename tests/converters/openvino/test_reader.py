@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from pathlib import Path
 
 import ml_dtypes
@@ -148,6 +150,43 @@ def test_a_missing_or_truncated_bin(tmp_path: Path) -> None:
     assert "which has only 0" in message(path)
     binary.unlink()
     assert "model.bin, the constants of the IR, cannot be read: No such file" in message(path)
+
+
+def test_a_bin_of_another_ir(tmp_path: Path) -> None:
+    """OpenVINO writes no more bytes than the constants have, so that a longer file is another IR's."""
+    path, other = add_net().save(tmp_path), tmp_path / "other.bin"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        convert(path)
+    other.write_bytes(path.with_suffix(".bin").read_bytes() + b"\0\0")
+    said = f"{other} has 6 bytes, and the constants of {path} end at byte 4: it may belong to another IR"
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        convert(path, weights=other)
+
+
+def test_a_bin_with_constants_of_bodies(tmp_path: Path) -> None:
+    """Those in a body may be the last ones of the file."""
+    ov = pytest.importorskip("openvino", exc_type=ImportError)
+    ops = ov.opset13
+    x, condition = ops.parameter([2], np.float32), ops.parameter([], bool)
+    bodies = []
+    for number in (3.0, 5.0):
+        inner = ops.parameter([2], np.float32)
+        bodies.append((ov.Model([ops.multiply(inner, ops.constant(np.float32([number, 1])))], [inner]), inner))
+    chosen = ops.if_op(condition)
+    for (body, _), give in zip(bodies, (chosen.set_then_body, chosen.set_else_body), strict=True):
+        give(body)
+    chosen.set_input(x.output(0), bodies[0][1], bodies[1][1])
+    result = chosen.set_output(bodies[0][0].results[0], bodies[1][0].results[0])
+    ov.serialize(ov.Model([result], [x, condition]), tmp_path / "if.xml")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        convert(tmp_path / "if.xml")
+    with (tmp_path / "if.bin").open("ab") as file:
+        file.write(b"\0")
+    ov.Core().read_model(tmp_path / "if.xml")  # which OpenVINO takes without a word
+    with pytest.warns(UserWarning, match="has 17 bytes, and the constants of .* end at byte 16"):
+        convert(tmp_path / "if.xml")
 
 
 def test_a_missing_xml(tmp_path: Path) -> None:
