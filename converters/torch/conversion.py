@@ -20,6 +20,7 @@ from onnx_sparse.converters.pipeline.passes import in_place
 from onnx_sparse.converters.rewriting.checked_ids import is_lookup
 from onnx_sparse.converters.rewriting.rules.sorted_keys import FoundInOrder
 from onnx_sparse.converters.rewriting.rules.stacks import StackByReshape
+from onnx_sparse.converters.torch.composites import sizes_kept
 from onnx_sparse.converters.torch.doubles import WITH_ATTRIBUTES, numbers_of_doubles, of_doubles
 from onnx_sparse.converters.torch.handlers import HANDLERS
 from onnx_sparse.converters.torch.infinite_bounds import clip_to_infinity
@@ -197,6 +198,7 @@ def _exported(source: Source, opset_version: int, given: Mapping[Any, Callable[.
                 numbers_of_doubles(),
                 without_wrong_translations(decomposed),
                 recurrent_layers_whole(),
+                sizes_kept(),
             ):
                 exported = torch.onnx.export(
                     source.program,

@@ -45,13 +45,13 @@ def of_exporter(module: str, name: str) -> tuple[Any, Any]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence warnings, of Python and of loggers, and what goes to the standard error stream; restore them afterwards.
+    """Silence warnings, loggers, and what goes to the standard error stream; restore them afterwards.
 
     torch gives each of its loggers a level of its own, so only all of them together can be silenced. It prints the
-    graph of a program that it cannot export.
+    graph of a program that it cannot export, and logs as an error what it then raises.
     """
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(max(before, logging.CRITICAL))
     try:
         with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")

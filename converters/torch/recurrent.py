@@ -6,40 +6,24 @@ has an operator for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
+from onnx_sparse.converters.torch.composites import composed
 from onnx_sparse.converters.torch.lazy_imports import require
 
 #: The layers without packed sequences, by their operators in torch.
 LAYERS = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 
 
-@contextmanager
-def recurrent_layers_whole() -> Iterator[None]:
-    """Let recurrent layers stay one operator of torch each.
+def recurrent_layers_whole() -> Any:
+    """A context in which recurrent layers stay one operator of torch each.
 
     Those that ONNX lacks are taken apart: with projections, and of doubles, which ONNX Runtime computes as floats.
     """
     torch = require("torch")
-    keys = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
-    overloads = [getattr(torch.ops.aten, name).input for name in LAYERS]
-    tables = [torch._decomp.decomposition_table, *(overload.py_kernels for overload in overloads)]
-    before = [dict(table) for table in tables]
-    try:
-        for overload in overloads:
-            shapes = _shapes(torch._decomp.decomposition_table.get(overload, overload.decompose))
-            torch._decomp.decomposition_table[overload] = shapes
-            overload.py_kernels.update(dict.fromkeys(keys, shapes))
-            overload._dispatch_cache.clear()  # of an earlier export
-        yield
-    finally:
-        for table, entries in zip(tables, before, strict=True):
-            table.clear()
-            table.update(entries)
-        for overload in overloads:
-            overload._dispatch_cache.clear()
+    known, overloads = torch._decomp.decomposition_table, [getattr(torch.ops.aten, name).input for name in LAYERS]
+    return composed({each: _shapes(known.get(each, each.decompose)) for each in overloads})
 
 
 def _shapes(otherwise: Callable[..., Any]) -> Callable[..., Any]:

@@ -54,7 +54,9 @@ def trace(
         ConversionError: With the reason for which the first way fails, and that of the last where it is another.
     """
     torch = require("torch")
+    from onnx_sparse.converters.torch.causal_masks import causal_masks_unread
     from onnx_sparse.converters.torch.composite_inputs import in_parts
+    from onnx_sparse.converters.torch.composites import sizes_kept
     from onnx_sparse.converters.torch.jagged_tensors import jagged_tensors_replaced
     from onnx_sparse.converters.torch.recurrent import apart, recurrent_layers_whole
     from onnx_sparse.converters.torch.sparse_stand_ins import sparse_matrices_replaced
@@ -71,6 +73,8 @@ def trace(
                 sparse_matrices_replaced(model),
                 jagged_tensors_replaced(),
                 recurrent_layers_whole(),
+                causal_masks_unread(),
+                sizes_kept(),
                 torch.fx.experimental._config.patch(backed_size_oblivious=oblivious),
             ):
                 program = torch.export.export(model, args, named, dynamic_shapes=dynamic_shapes, strict=is_strict)
