@@ -272,6 +272,13 @@ def test_the_examples_verdict_is_final(name: str) -> None:
         require_run(source, planted(model, op_type, *operands), {})
 
 
+def test_nothing_excuses_a_failure_on_the_example() -> None:
+    """torch infers another shape for windows of no rows than it then has: an excuse for other batches only."""
+    module = Calls(lambda m, x: nn.functional.pixel_unshuffle(x[:, :, :0], 2).sum())
+    with pytest.raises(ConversionError, match="fails on the example"):
+        export(module, (torch.randn(2, 3, 8, 8),), dynamic_shapes={"given": ({0: MANY, 2: MANY, 3: MANY},)})
+
+
 def test_a_module_with_bags_is_tried_with_other_sizes() -> None:
     """Where only the example is looked at, a fault of empty batches goes out with each module that has a bag."""
     program = torch.export.export(
