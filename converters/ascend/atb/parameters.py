@@ -26,7 +26,7 @@ class Parameters:
     def __init__(self, raw: Any, within: str = "") -> None:
         if raw is not None and raw != "" and not isinstance(raw, Mapping):
             raise Unsupported(f"{within or 'param'} is not an object: {_short(raw)}")
-        self._raw = {_camel_case(str(key)): value for key, value in (raw or {}).items()}
+        self._raw = {camel_case(str(key)): value for key, value in (raw or {}).items()}
         self._within = f"{within}." if within else ""
         self._read: set[str] = set()
         self._groups: dict[str, Parameters] = {}
@@ -139,14 +139,15 @@ def _leaves(name: str, value: Any) -> Iterator[Part]:
     """The parameters of a structure, or one parameter, that are not 0, false, null or empty."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(f"{name}.{_camel_case(str(key))}", inner)
+            yield from _leaves(f"{name}.{camel_case(str(key))}", inner)
     elif isinstance(value, list) and len(value) == 1:
         yield from _leaves(name, value[0])
     elif any(value) if isinstance(value, list) else value:
         yield Part("parameter", name, value)
 
 
-def _camel_case(key: str) -> str:
+def camel_case(key: str) -> str:
+    """`normParam` of `norm_param`."""
     first, *rest = key.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
