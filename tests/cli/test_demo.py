@@ -118,6 +118,17 @@ def test_a_source_of_every_road(cli, tmp_path):
     assert cli("demo", "--recorded", "--keep", tmp_path, "--all").code == 0  # again
 
 
+def test_the_dump_of_ascend_is_replayed_whole(cli, tmp_path):
+    """Each operation is compared: nothing is missing in the first dump that a reader replays."""
+    cli("demo", "--recorded", "--keep", tmp_path, "--all")
+    (layer,) = cli("replay", tmp_path / "msit_dump_20260101_120000", "--json").json["layers"]
+    assert [(t["operation"], t["verdict"]) for t in layer["tensors"]] == [
+        ("ElewiseOperation_0_y", "equal"),
+        ("Layer_0", "equal"),
+    ]
+    assert not any(o["reason"] for o in layer["operations"])
+
+
 def test_sources_never_replace_files_of_somebody_else(cli, tmp_path):
     (tmp_path / "model.xml").write_text("mine")
     assert "model.xml exists and is not from a demo" in cli("demo", "--recorded", "--keep", tmp_path, "--all").err

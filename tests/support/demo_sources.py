@@ -93,7 +93,9 @@ def ascend(folder: Path) -> None:
     write_tensors(folder / "dump", [x], [x + x])
     dump = folder / "msit_dump_20260101_120000"
     write(dump / "layer/77", graph, "Layer_0.json")
-    write_tensors(dump / "tensors/0_77/0/0_Layer", [x], [x + x])
+    place = dump / "tensors/0_77/0/0_Layer"
+    write_tensors(place, [x], [x + x])
+    write_tensors(place / "0_ElewiseOperation", [x, x], [x + x])
     shutil.copy(Path(__file__).parents[1] / "data/ascend/fill_family.air", folder / "export.air")
 
 
