@@ -231,6 +231,7 @@ class _Examples:
         a = wide(x)
         yield Example("Reduce", [x], {"reduceType": 3, "axis": [1]}, wrong={
             "maximum": one(a.max(1)), "mean": one(a.mean(1)), "product": one(a.prod(1)), **ANY,
+            "first elements": one(a[:, 0]),
         })  # fmt: skip
         square = self.draw(5, 5)
         yield Example("Reduce", [square], {"reduceType": "REDUCE_SUM", "axis": [0]}, wrong={
@@ -413,6 +414,7 @@ class _Examples:
         yield Example("PagedAttention", given, paged, wrong={
             "another sequence": decode(table=np.roll(table, 1, 0)), "keys and values exchanged": decode(swap=True),
             "other sequences": decode(lengths=(1, 3, 4)), "without the scale": decode(scale=1.0),
+            "first block": decode(lengths=(2, 2, 1)),
             "reverse order": decode(table=table[:, ::-1]), "next block": decode(table=(table + 1).clip(None, 3)),
         })  # fmt: skip
         plain, rotated = self.draw(3, 4, 8), self.draw(3, 4, 2)

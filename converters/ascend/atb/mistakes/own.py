@@ -72,6 +72,9 @@ def _blocks(trial: Trial) -> Variants:
     for by in (1, -1):
         yield "the result with the block table of another sequence", trial.with_input(place, np.roll(table, by, 0))
     yield "the result with the blocks in reverse order", trial.with_input(place, table[:, ::-1].copy())
+    lengths, cache = trial.names.index("lengths"), trial.inputs[trial.place("kCache", "ctKV") or 0]
+    block = trial.inputs[lengths].clip(None, cache.shape[1])
+    yield "the result of the first block of each sequence alone", trial.with_input(lengths, block)
 
 
 @_of(*_ATTENTIONS)
@@ -464,7 +467,11 @@ def _reductions(trial: Trial) -> Variants:
     functions: tuple[tuple[str, Callable[..., Array]], ...] = (("the mean", np.mean), ("the product", np.prod))
     for words, function in functions:
         yield words, trial.then(partial(_cast, function(wide(x), axis=axes)))
-    yield "the first elements, not reduced", trial.then(lambda made: x.reshape(-1)[: made.size].reshape(made.shape))
+    for words, at in (("first", 0), ("last", -1)):
+        one = x
+        for axis in sorted((axis % x.ndim for axis in axes), reverse=True):
+            one = np.take(one, at, axis)
+        yield f"the {words} elements, not reduced", trial.then(partial(_cast, one))
     for axis in range(x.ndim):
         other = [along for along in range(x.ndim) if along != axis]
         yield f"the reduction along all axes but {axis}", trial.with_param(axis=other)
