@@ -174,6 +174,32 @@ def reshape(c: Chain) -> None:
     c.op("Reshape", c.last, c.given(np.array(wanted, np.int64), constant=0.8), **allow)
 
 
+def joined_reshape(c: Chain) -> None:
+    """To sizes that are joined: of the tensor's own axes, which may be multiplied, and numbers."""
+    x, shape = c.last, c.array.shape
+    ends = sorted({len(shape), *c.rng.integers(0, len(shape) + 1, 2).tolist()} - {0})
+    own = c.op("Shape", x)
+    parts, wanted = [], []
+    for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        size = int(np.prod(shape[start:end]))
+        kind = pick(c.rng, "number", "vector", "vector", "scalar", "copy")
+        if kind == "number" or (kind == "copy" and (start, end) != (place, place + 1)):
+            parts.append(c.given(np.array([size]), constant=1))
+        elif kind == "copy":
+            parts.append(c.given(np.array([0]), constant=1))
+        elif kind == "scalar" and end == start + 1:
+            taken = c.op("Gather", own, c.given(np.array(start), constant=1))
+            parts.append(c.op("Unsqueeze", taken, c.given(np.array([0]), constant=1)))
+        else:
+            taken = c.op("Gather", own, c.given(np.arange(start, end), constant=1))
+            parts.append(c.op("ReduceProd", taken) if end > start + 1 else taken)
+        wanted.append(size)
+    if not parts:
+        parts, wanted = [c.given(np.array([1]), constant=1)], [1]
+    is_copied = all(size or shape[place : place + 1] == (0,) for place, size in enumerate(wanted))
+    c.op("Reshape", x, c.op("Concat", *parts, axis=0), **({} if is_copied else {"allowzero": 1}))
+
+
 def squeeze(c: Chain) -> None:
     axis = int(c.rng.integers(-c.array.ndim - 1, c.array.ndim + 1))
     c.op("Unsqueeze", c.last, c.given(np.array([axis]), constant=0.9))
@@ -365,7 +391,7 @@ REWRITES: dict[str, Sequence[Callable[[Chain], None]]] = {
     "GeluFusion": (gelu,),
     "QDQPropagation": (quantize, transpose, quantize),
     "ConvFusions": (convolution,),
-    "ReshapeFusion": (reshape, reshape),
+    "ReshapeFusion": (joined_reshape, reshape),
     "UnsqueezeElimination": (squeeze, squeeze),
     "SliceElimination": (cut, cut),
     "CastElimination": (cast, cast, cast),
