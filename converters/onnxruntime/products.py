@@ -10,6 +10,8 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 from onnx_sparse.converters.onnxruntime.examples import of_nodes, one_node
 from onnx_sparse.converters.onnxruntime.guard import Guard, Known, may_be_empty
 from onnx_sparse.converters.rewriting.graph import Graph
+from onnx_sparse.converters.tensor import Tensor
+from onnx_sparse.converters.writing.emitter import Emitter
 from onnx_sparse.converters.writing.lowering.einsum import einsum
 from onnx_sparse.models.graphs import attribute, subgraphs
 from onnx_sparse.schemas.element_types import FLOATS
@@ -86,14 +88,12 @@ class ProductByVector(Guard):
             last = emit.constant([-1 if shape is None else len(shape) - 1])
             graph.replace(node, "Squeeze", [emit.op("MatMul", matrix, column, shape=shape), last])
             return
-        nothing = emit.op("Mul", emit.op("Size", vector, shape=()), emit.constant(0))
-        same = emit.op("Mul", emit.shape_of(matrix), nothing)  # is computed: a Reshape by constants may be removed
-        graph.set_input(node, 0, emit.op("Reshape", matrix, same, shape=matrix.shape).name)
+        graph.set_input(node, 0, emit.op("Reshape", matrix, _own_sizes(emit, matrix), shape=matrix.shape).name)
 
 
 class TransposedProduct(Guard):
     """A Transpose before a MatMul is fused with it. If there is nothing to multiply, the fused operator fails, returns
-    uninitialized memory, or ends the process.
+    uninitialized memory, or ends the process; 1.32 does for a constant without elements.
 
     A Reshape without effect separates the two. If sizes are known, ONNX Runtime would remove that: zeros replace the
     product.
@@ -126,10 +126,11 @@ class TransposedProduct(Guard):
             graph.replace(node, "Expand", [sums, emit.op("Concat", batch, emit.constant([1]), columns, axis=0)])
             return
         for k, name in enumerate(node.input):
-            rank = len(_order(graph, name) or shapes[k] or ())
-            if rank and _may_be_fused(graph, self.known, name):
-                same = emit.op("Reshape", graph.tensor(name), emit.constant(np.zeros(rank, np.int64)), shape=shapes[k])
-                graph.set_input(node, k, same.name)
+            if not _may_be_fused(graph, self.known, name):
+                continue
+            given, rank = graph.tensor(name), len(_order(graph, name) or shapes[k] or ())
+            own = emit.constant(np.zeros(rank, np.int64)) if rank else _own_sizes(emit, given)
+            graph.set_input(node, k, emit.op("Reshape", given, own, shape=shapes[k]).name)
 
 
 class EmptyBatch(Guard):
@@ -246,6 +247,12 @@ def _follow(graph: GraphProto, found: set[str]) -> None:
             found.update(node.output)
         for body in subgraphs(node):
             _follow(body, found)
+
+
+def _own_sizes(emit: Emitter, tensor: Tensor) -> Tensor:
+    """A new shape that changes nothing, of zeros that are computed: a Reshape by constants may be removed."""
+    nothing = emit.op("Mul", emit.op("Size", tensor, shape=()), emit.constant(0))
+    return emit.op("Mul", emit.shape_of(tensor), nothing)
 
 
 def _order(graph: Graph, name: str) -> Sequence[int] | None:

@@ -32,7 +32,12 @@ def test_known_faults_are_there_still(known: Known):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "rewrite"), [("ProductByVector", "MatMulTranspose"), ("ExpandToNothing", "ExpandElimination")]
+    ("name", "rewrite"),
+    [
+        ("ProductByVector", "MatMulTranspose"),
+        ("ExpandToNothing", "ExpandElimination"),
+        ("JoinedSizes", "ReshapeFusion"),
+    ],
 )
 def test_without_its_guard_a_fault_is_found(name: str, rewrite: str):
     (omitted,) = (rule for rule in GUARDS if rule.__name__ == name)

@@ -11,6 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_sparse.converters.onnxruntime.guards import guard
+from onnx_sparse.converters.verification.isolation import Isolated
+from onnx_sparse.schemas.declaration import element_type
 
 SIZES = (0, 1, 2)
 
@@ -259,3 +261,35 @@ def test_recurrent_layers_without_rows_or_steps(op_type, direction, given):
                 np.testing.assert_array_equal(got, feeds.get(f"{output}0", np.zeros((directions, rows, units))))
             else:
                 assert got.shape == (directions, 0, units)
+
+
+@pytest.mark.parametrize("before", [[], ["Identity"], ["Cast", "Cast"], ["Cast", "Identity", "Cast"]])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize(("none", "order"), [((1, 3, 0), (1, 0, 2)), ((2, 0), (1, 2, 0)), ((0,), (1, 0, 2))])
+def test_products_by_a_constant_of_nothing(none, order, dtype, before):
+    """Of what is transposed, of unknown rank: ONNX Runtime 1.23 to 1.32 end when they load it past a Cast."""
+    name, nodes, kind = "t", [helper.make_node("Transpose", ["x"], ["t"], perm=order)], element_type(np.dtype(dtype))
+    for k, op_type in enumerate(before):
+        to = {"to": kind if k else int(TensorProto.DOUBLE)} if op_type == "Cast" else {}
+        nodes.append(helper.make_node(op_type, [name], [name := f"t{k}"], **to))
+    nodes.append(helper.make_node("MatMul", [name, "c"], ["y"]))
+    x = np.ones([none[-2] if len(none) > 1 else none[-1]] * 3, dtype)
+    graph = helper.make_graph(
+        nodes,
+        "nothing",
+        [helper.make_tensor_value_info("x", kind, None)],
+        [helper.make_tensor_value_info("y", kind, None)],
+        [numpy_helper.from_array(np.zeros(none, dtype), "c")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    model = onnx.shape_inference.infer_shapes(model)
+    guard(model)
+    want = x.transpose(order) @ np.zeros(none, dtype)
+
+    def run(feeds):
+        return onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+
+    with Isolated(lambda: run) as call:
+        got = call({"x": x})
+    assert got.shape == want.shape
+    assert not got.any()
