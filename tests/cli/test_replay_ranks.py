@@ -91,6 +91,32 @@ def test_exchanges(cli, tmp_path, name, dtype, size):
     assert expected in reasons.pop()
 
 
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_mistakes_of_exchanges(cli, tmp_path, name):
+    """Rank 1 has the part of another rank, misses one, or takes them in another order: it is named."""
+    params, compute = EXCHANGES[name]
+    random = np.random.default_rng(3)
+    parts = [(random.standard_normal((6, 3)) * 3).astype(np.float32) for _ in range(3)]
+    right = [compute(parts, rank) for rank in range(3)]
+    wrong = {
+        "the tensor of rank 0 alone": parts[0],
+        "the result of rank 2": right[2],
+        "the result with zeros from rank 2": compute([*parts[:2], 0 * parts[2]], 1),
+        "the ranks in the other order": compute(parts[::-1], 1),
+        "zeros: nothing was written": np.zeros_like(right[1]),
+    }
+    named = 0
+    for words, result in wrong.items():
+        if result.shape != right[1].shape or np.allclose(result, right[1], atol=1e-3):
+            continue
+        made = [right[0], result, right[2]]
+        dump(tmp_path, name.partition(" ")[0], lambda rank: params, [[p] for p in parts], lambda rank, m=made: m[rank])
+        found = cli("replay", tmp_path, "--json").json["layers"]
+        assert [words in run["operations"][0]["resembles"] for run in found] == [False, True, False], words
+        named += 1
+    assert named >= 2
+
+
 class TestUnequalParts:
     PARTS = (np.arange(6, dtype=F16), np.arange(10, 16, dtype=F16))
 

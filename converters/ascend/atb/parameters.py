@@ -34,6 +34,10 @@ class Parameters:
     def __contains__(self, key: str) -> bool:
         return key in self._raw
 
+    def changed(self, key: str, value: Any) -> Parameters:
+        """With another value of one parameter."""
+        return Parameters({**self._raw, key: value})
+
     def disregard(self, names: Collection[str]) -> None:
         """Take parameters, or structures of them, for read."""
         self._read.update(names)

@@ -23,6 +23,7 @@ from onnx_sparse.converters.ascend.atb.conversion import written
 from onnx_sparse.converters.ascend.atb.graph import AtbGraph, AtbNode, NodePath, with_unique_writes
 from onnx_sparse.converters.ascend.atb.handlers import HANDLERS
 from onnx_sparse.converters.ascend.atb.mistakes import variants
+from onnx_sparse.converters.ascend.atb.mistakes.ranks import rank_mistakes
 from onnx_sparse.converters.ascend.atb.mistakes.results import resemblances
 from onnx_sparse.converters.ascend.atb.mistakes.trial import Trial
 from onnx_sparse.converters.ascend.atb.operation import DoesNotRunError, OperationRunner
@@ -238,11 +239,19 @@ class _Layer:
         return param
 
     def _exchanged(self, node: AtbNode, params: Parameters, inputs: list[Array]) -> tuple[Array, Array]:
-        """The result of an operation between ranks, from what the other devices read in the same round.
+        """The result of an operation between ranks.
 
         Returns:
             The result, and how far each element may be off because partial sums are rounded in an unknown order.
         """
+        ranks, own = self._ranks(node, params, inputs)
+        try:
+            return self._computed(node, params, ranks, own)
+        except (IndexError, ValueError) as error:  # numpy's, of shapes that do not fit together
+            raise Unsupported(f"the tensors of its ranks do not fit together: {first_line(error)}") from error
+
+    def _ranks(self, node: AtbNode, params: Parameters, inputs: list[Array]) -> tuple[list[Rank], int]:
+        """All ranks of an operation, from what the other devices read in the same round, and the number of this one."""
         size = params.integer("rankSize", 0)
         own = params.integer("rank", self.run.device_number)
         found = {own: Rank(params, inputs)}
@@ -261,10 +270,7 @@ class _Layer:
         if missing or len(found) != size:
             lacks = f"no rank {', '.join(missing[:8])}" if missing else f"{len(found)}"
             raise Unsupported(f"it exchanges tensors between {size} ranks, and the dump has {lacks} in this round")
-        try:
-            return self._computed(node, params, [found[number] for number in range(size)], own)
-        except (IndexError, ValueError) as error:  # numpy's, of shapes that do not fit together
-            raise Unsupported(f"the tensors of its ranks do not fit together: {first_line(error)}") from error
+        return [found[number] for number in range(size)], own
 
     def _computed(self, node: AtbNode, params: Parameters, ranks: list[Rank], own: int) -> tuple[Array, Array]:
         """The result of one rank, and how far it may be off."""
@@ -487,11 +493,12 @@ class _Layer:
                     made = runner.run(node, trial.param, record, list(trial.inputs))
                     yield words, trial.written(made)
         elif ranks > 1:
-            for peer in self._peer_layers:
-                there = next((other for other in peer.graph.nodes if other.path == node.path), None)
-                if there is not None and there.inputs:
-                    with contextlib.suppress(Unsupported, ConversionError):
-                        yield f"the tensor of device {peer.run.device_number} alone", [peer._recorded(there, 0)]
+            everyone, own = self._ranks(node, Parameters(param), inputs)
+            for words, compute in rank_mistakes(
+                everyone, own, lambda ranks, number: self._computed(node, ranks[number].params, list(ranks), number)[0]
+            ):
+                with contextlib.suppress(Unsupported, ConversionError, ValueError, IndexError):
+                    yield words, [compute()]
         if all(ours.size == theirs.size for ours, theirs in zip(results, npu, strict=True)):
             yield from resemblances(results, npu, inputs)
         for run in self.relatives:

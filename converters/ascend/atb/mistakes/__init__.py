@@ -7,6 +7,7 @@ If what comes out agrees with the NPU's, where the right result does not, that i
 - `operands`: mistakes with an input of any operation: lost, exchanged, off by one
 - `settings`: mistakes with a parameter of any operation: another axis, epsilon or type
 - `results`: mistakes with a result of any operation: zeros, lost rows, nothing computed
+- `ranks`: mistakes of operations between ranks: the part of another rank, a rank that is missing
 """
 
 from __future__ import annotations
