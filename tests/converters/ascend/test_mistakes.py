@@ -107,6 +107,20 @@ def test_each_operation_is_declared():
         assert len(set(declared(example.kind, trial))) == len(example.inputs), example.kind
 
 
+def test_large_inputs_have_few_mistakes():
+    """Each mistake runs the operation again: of large inputs only those with words of their own do."""
+    small, large = (
+        {
+            words
+            for words, _ in variants("RmsNorm", Trial({"layerType": 2}, (x, x, np.ones((8,), F16))))
+            if "residual" in words or "with the sign of x" in words
+        }
+        for x in (np.zeros((4, 8), F16), np.zeros((2**16, 8), F16))
+    )
+    assert large == {"the norm with zeros as residual"}
+    assert large < small
+
+
 class Planted:
     """A dump of one example and of an operation that reads its first result."""
 

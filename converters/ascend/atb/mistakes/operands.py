@@ -203,6 +203,8 @@ _OF_FLAGS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
     ("ones", "with a {name} of ones", np.ones_like),
     ("zeros", "with a {name} of zeros", np.zeros_like),
 )
+#: Larger inputs have only the mistakes with words of their own: each runs the whole operation again.
+_MOST_VARIED = 2**18
 #: Inputs that an operation has by the model, not by what it computes: that all of them are 0 or 1 is another mistake.
 _MAIN = {"x", "q", "k", "v", "key", "new", "dst", "cache", "kCache", "vCache", "var", "ids", "kRope", "ctKV", "qNope"}
 
@@ -217,10 +219,12 @@ _ROTATION = {
     "zeros sin": "the product with cos alone",
     "zeros cos": "the product with sin alone",
 }
+_WITHOUT_RESIDUAL = {"zeros residual": "the norm with zeros as residual"}
 #: The words of mistakes that have a name in the field.
 _WORDS: dict[str, dict[str, str]] = {
     "Linear": {"zeros bias": "the product without the bias", "twice bias": "the product with the bias twice"},
     "LinearParallel": {"zeros residual": "the product without the residual"},
+    **dict.fromkeys(("RmsNorm", "LayerNorm", "GatherPreRmsNorm"), _WITHOUT_RESIDUAL),
     "Fill": {"inverted mask": "the fill where the mask is 0", "ones mask": "the fill of all elements"},
     "Where": {"exchanged x y": "the result with its branches exchanged"},
     "Concat": {"exchanged x y": "the parts in the other order"},
@@ -263,23 +267,24 @@ def operand_mistakes(kind: str, trial: Trial) -> Variants:
     known = _WORDS.get(kind, {})
     for first, second in itertools.combinations(range(len(trial.names)), 2):
         one, other = trial.inputs[first], trial.inputs[second]
-        if one.dtype == other.dtype and (one.ndim == other.ndim or kind == "Elewise"):
-            names = trial.names[first], trial.names[second]
-            words = known.get(
-                f"exchanged {names[0]} {names[1]}", f"{noun(kind)} with {names[0]} and {names[1]} exchanged"
-            )
-            yield words, trial.swapped(first, second)
+        key = f"exchanged {trial.names[first]} {trial.names[second]}"
+        is_alike = one.dtype == other.dtype and (one.ndim == other.ndim or kind == "Elewise")
+        if is_alike and (key in known or max(one.size, other.size) <= _MOST_VARIED):
+            words = f"{noun(kind)} with {trial.names[first]} and {trial.names[second]} exchanged"
+            yield known.get(key, words), trial.swapped(first, second)
     for place, (name, array) in enumerate(zip(trial.names, trial.inputs, strict=False)):
         is_flag = name in ("mask", "condition") and not is_float(array)
         ways = _OF_FLAGS if is_flag else _OF_FLOATS if is_float(array) else _OF_INTEGERS
         for way, template, change in ways:
+            key = f"{way} {name}"
             if (
                 (name in _MAIN and way in ("ones", "plus", "inverse", "twice"))
                 or (way in ("first", "next", "previous") and (not array.ndim or array.size < 2))
                 or (way == "opposite" and name != "offset")
+                or (array.size > _MOST_VARIED and key not in known)
             ):
                 continue
             template = _OF_LENGTHS.get(way, template) if name.lower().endswith("lengths") else template
-            words = known.get(f"{way} {name}", f"{noun(kind)} {template.format(name=name)}")
+            words = known.get(key, f"{noun(kind)} {template.format(name=name)}")
             with np.errstate(all="ignore"):
                 yield words, trial.with_input(place, change(array))

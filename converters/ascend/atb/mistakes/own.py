@@ -12,8 +12,8 @@ from onnx_sparse.converters.ascend.atb.mistakes.operands import moved
 from onnx_sparse.converters.ascend.atb.mistakes.trial import Array, Trial, Variants, is_float, wide
 
 _ATTENTIONS = ("SelfAttention", "PagedAttention", "MultiLatentAttention")
-#: Products of so many terms and elements are accumulated in float16, to see whether the NPU has done so.
-_MOST_TERMS, _MOST_SUMS = 16384, 2**22
+#: Products of so many terms in all are accumulated in float16, to see whether the NPU has done so.
+_MOST_TERMS = 2**26
 #: Tensors of so many axes are transposed in every order.
 _MOST_AXES = 4
 #: The mistakes of each operation that no other has.
@@ -192,7 +192,7 @@ def _products(trial: Trial) -> Variants:
 
 def _in_float16(x: Array, columns: Array, step: int, added: Array | float) -> Array:
     """The product, rounded to float16 after so many terms, and what is added to it."""
-    if x.shape[1] > _MOST_TERMS or x.shape[0] * columns.shape[1] > _MOST_SUMS:
+    if x.size * columns.shape[1] > _MOST_TERMS:
         raise ValueError("too large")
     total = np.zeros((x.shape[0], columns.shape[1]), np.float16)
     with np.errstate(over="ignore", invalid="ignore"):
