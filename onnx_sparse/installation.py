@@ -8,7 +8,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 _NAME = "onnx_sparse"
 
@@ -61,6 +60,8 @@ def _source(extra: str = "") -> str:
         return f'"{named} @ {version_control["vcs"]}+{url}@{version_control.get("commit_id", "main")}"'
     if not url.startswith("file:"):
         return f'"{named} @ {url}"' if url else f'"{named}"'
+    from urllib.request import url2pathname  # takes 40 ms, as it imports http and ssl
+
     path = Path(url2pathname(urlsplit(url).path))
     if not path.exists():  # a wheel that was removed after it was installed
         return f'"{named}"'

@@ -14,7 +14,7 @@ from onnx import ModelProto
 from onnx_sparse.converters.errors import ConversionError
 from onnx_sparse.converters.roads.road import Progress, Road, Run
 from onnx_sparse.errors import CommandError, UsageError
-from onnx_sparse.models.files.model_files import ONNX_SUFFIXES, model_of
+from onnx_sparse.models.files.suffixes import ONNX_SUFFIXES
 from onnx_sparse.settings import option
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class _Onnx(Road[Options, OnnxModel]):
 
     def load(self, source: Any, options: Options, tell: Progress = lambda stage: None) -> OnnxModel:
         from onnx_sparse.models.files.load_and_save import load_model
+        from onnx_sparse.models.files.model_files import model_of
 
         if isinstance(source, OnnxModel):
             return source

@@ -347,6 +347,15 @@ def test_help_imports_nothing_slow():
     assert not {"onnxruntime", "tensorflow", "rich", "onnxruntime_extensions"} & set(done.stderr.split())
 
 
+def test_the_help_of_convert_imports_no_conversion():
+    code = "import sys; from onnx_sparse.cli import main; main(['convert', '-h']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    found = {*done.stderr.split()}
+    assert "onnx_sparse.cli.convert" in found
+    slow = {"http", "ssl", "hashlib", "onnx_sparse.commands.conversion.source", "onnx_sparse.models.files.model_files"}
+    assert not slow & found
+
+
 def test_the_package_has_no_file_that_only_the_checkout_has():
     from importlib import resources
 

@@ -14,18 +14,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from onnx_sparse.cli import output
 from onnx_sparse.cli.arguments import add_options, given
-from onnx_sparse.cli.convert import printing
 from onnx_sparse.cli.help_topics import Topic
 from onnx_sparse.cli.watch import watched
 from onnx_sparse.commands import Progress
 from onnx_sparse.commands.conversion.settings import VERIFICATION, WRITTEN, ConvertSettings, extended
-from onnx_sparse.commands.conversion.source import ConvertDocument, check, convert_source
 from onnx_sparse.converters.roads.road import AnyRoad
 from onnx_sparse.converters.roads.table import roads
 from onnx_sparse.errors import CommandError
+
+if TYPE_CHECKING:
+    from onnx_sparse.commands.conversion.source import ConvertDocument
 
 NAME = "convert"
 SUMMARY = "convert a TensorFlow, torch, Ascend, OpenVINO or ONNX model"
@@ -71,12 +73,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert and write the model."""
+    from onnx_sparse.commands.conversion.source import check  # not to import it for the help
+
     settings = given(extended(), arguments)
     road = check(settings)
     return watched(lambda tell: _convert(road, settings, tell, json=arguments.json))
 
 
 def _convert(road: AnyRoad, settings: ConvertSettings, tell: Progress, *, json: bool) -> int:
+    from onnx_sparse.cli.convert import printing
+    from onnx_sparse.commands.conversion.source import convert_source
     from onnx_sparse.models.data.references import holding_arrays
 
     with holding_arrays(), output.progress(f"reading {settings.source}", tell, quiet=json) as progress:
@@ -95,6 +101,7 @@ def _convert(road: AnyRoad, settings: ConvertSettings, tell: Progress, *, json: 
 
 
 def _show(document: ConvertDocument, *, agrees: bool) -> None:
+    from onnx_sparse.cli.convert import printing
     from onnx_sparse.commands.inputs.model_graph import who_runs
     from onnx_sparse.models.files.load_and_save import size_text
 

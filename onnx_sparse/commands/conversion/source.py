@@ -80,7 +80,7 @@ def check(settings: ConvertSettings) -> AnyRoad:
     """
     from onnx_sparse.commands.inputs.feeds import read_files
     from onnx_sparse.files.new_file import PAGE_SUFFIXES, check_writable
-    from onnx_sparse.models.files.model_files import WRITTEN_SUFFIXES
+    from onnx_sparse.models.files.suffixes import WRITTEN_SUFFIXES
 
     road = _road(settings)
     road.check(road.options(**settings.of_road(road)), explain=settings.explain, verify=settings.is_verified)

@@ -93,7 +93,7 @@ def replace_tables(source: Path, path: Path, given: Mapping[str, Any]) -> None:
     from onnx_sparse.files.new_file import ChangedError, check_writable, state_of
     from onnx_sparse.models.data.references import holding_arrays
     from onnx_sparse.models.files.load_and_save import load_model
-    from onnx_sparse.models.files.model_files import WRITTEN_SUFFIXES
+    from onnx_sparse.models.files.suffixes import WRITTEN_SUFFIXES
 
     load_model(source)  # first its faults, then those of the paths
     files = [Path(table) for table in given.values() if isinstance(table, (str, os.PathLike))]

@@ -18,7 +18,7 @@ from onnx_sparse.files.new_file import check_writable, state_of
 from onnx_sparse.models.data.arrays_on_disk import empty_array, row_ranges
 from onnx_sparse.models.data.references import holding_arrays, tensor_of
 from onnx_sparse.models.files.load_and_save import load_model, save_model
-from onnx_sparse.models.files.model_files import WRITTEN_SUFFIXES
+from onnx_sparse.models.files.suffixes import WRITTEN_SUFFIXES
 from onnx_sparse.models.graphs import array_of, names_of
 from onnx_sparse.models.tables.key_flows import ModelReads, constants_of, integer_of, node_label
 from onnx_sparse.models.tables.live_tables import (

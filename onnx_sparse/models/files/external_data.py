@@ -33,7 +33,8 @@ from onnx_sparse.files.new_file import (
 from onnx_sparse.files.ranges import FileRange, Part, StoredFile
 from onnx_sparse.models.data.references import data_of, is_reference, point_to, require_whole
 from onnx_sparse.models.files.data_parts import METADATA_KEY, location, locations, parts_of, record_parts
-from onnx_sparse.models.files.model_files import ONNX_SUFFIXES, require_whole_sources
+from onnx_sparse.models.files.model_files import require_whole_sources
+from onnx_sparse.models.files.suffixes import ONNX_SUFFIXES
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto

@@ -44,10 +44,6 @@ if TYPE_CHECKING:
 
 #: Files of fewer bytes are read as a whole.
 _LEAST_SCANNED = 1 << 20
-#: The suffixes of ONNX files, binary and in onnx's text forms.
-ONNX_SUFFIXES = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto")
-#: Those of files that are written: a name without a suffix is of no other format.
-WRITTEN_SUFFIXES = ("", *ONNX_SUFFIXES)
 
 
 def read_model(path: str | os.PathLike[str]) -> ModelProto:
