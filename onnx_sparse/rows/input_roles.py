@@ -376,8 +376,7 @@ def _add_declared(roles: Roles, trace: _Trace, node: NodeProto, origins: list[st
             _add_triple(roles, indices=origin, values=None, shape=origin_of[of])
             _add_values(roles, origin, *entries)
         elif kind == "offsets":
-            with_end = any(a.name == "include_last_offset" and a.s in (b"true", b"exact") for a in node.attribute)
-            (roles.splits if with_end else roles.starts).update(_known(origin))
+            (roles.splits if _has_end(node) else roles.starts).update(_known(origin))
         elif kind == "segment":
             entries |= _known(origin)
             roles.counts |= _known(origin_of[of])
@@ -392,6 +391,24 @@ def _add_declared(roles: Roles, trace: _Trace, node: NodeProto, origins: list[st
             entries |= _known(origin)
             _index(roles, trace, trace.ids(names[declared.name]), names[table])
         roles.entries |= entries
+
+
+def starts_of_bags(model: ModelProto) -> set[str]:
+    """The inputs that say where bags begin, without the end of the last one; not those of which a part does."""
+    taken: set[str] = set()
+    for node in model.graph.node:
+        if node.domain == DOMAIN and (op := OPS.get(node.op_type)) and not _has_end(node):
+            inputs = zip(op.inputs, node.input, strict=False)
+            taken |= {name for declared, name in inputs if declared.values.kind == "offsets"}
+    for node in reversed(model.graph.node):
+        if node.op_type in ("Cast", "Identity") and node.output[0] in taken:
+            taken.add(node.input[0])
+    return taken & {value.name for value in model.graph.input}
+
+
+def _has_end(node: NodeProto) -> bool:
+    """Whether the offsets of a node have the end of the last bag."""
+    return any(a.name == "include_last_offset" and a.s in (b"true", b"exact") for a in node.attribute)
 
 
 def _numbers_of_kept(nodes: list[NodeProto]) -> set[str]:

@@ -6,10 +6,10 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, get_args
 
 import numpy as np
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 
 from onnx_sparse.errors import meant
 from onnx_sparse.files.guarded_files import open_file
@@ -18,6 +18,7 @@ from onnx_sparse.rows.column_batches import LOADERS, joined_batches
 from onnx_sparse.rows.columns import Array, RowError, row_splits, rows_of, triple_of_rows, triple_of_tensor, typed
 from onnx_sparse.rows.example_arrays import example_array
 from onnx_sparse.rows.foreign_rows import SparseParts, columns_of, described, in_memory, library_of, plain_column
+from onnx_sparse.rows.input_roles import starts_of_bags
 from onnx_sparse.schemas.declaration import DType, numpy_dtype
 from onnx_sparse.schemas.features import METADATA_KEY, ROLES, Extra, Feature, listed, read_features
 from onnx_sparse.shown import Shown, Table
@@ -269,6 +270,8 @@ def features(model: Model, mapping: Mapping[str, Mapping[str, str]] | None = Non
     if mapping is None and record is not None:
         return Features(read_features(record), inputs)
     found = [_mapped(name, named) for name, named in (mapping or {}).items()]
+    if found and not _is_session(model):
+        _refuse_starts(found, _proto_of(model))
     held = {name for feature in found for name in feature.inputs.values()}
     return Features([*found, *(Feature(n, "dense", {"values": n}) for n in inputs if n not in held)], inputs)
 
@@ -281,14 +284,37 @@ def _mapped(name: str, inputs: Mapping[str, str]) -> Feature:
     return Feature(name, max(kinds, key=lambda kind: len(ROLES[kind])), inputs)
 
 
+def _refuse_starts(found: Sequence[Feature], model: ModelProto) -> None:
+    """Refuse offsets of bags as the ends of rows: each run would have a row more, which is empty.
+
+    Raises:
+        ValueError: The end of the last bag is not among them.
+    """
+    starts = starts_of_bags(model)
+    for feature in found:
+        if feature.kind == "ragged" and (name := feature.row_splits[0]) in starts:
+            raise ValueError(
+                f"feature {feature.name!r}: input {name!r} says where bags begin, without the end of the last one, so "
+                "it has no row splits; build the EmbeddingBag with include_last_offset=True, and export it again"
+            )
+
+
+def _is_session(model: Any) -> TypeGuard[ort.InferenceSession]:
+    return hasattr(model, "get_inputs") and hasattr(model, "get_modelmeta")
+
+
+def _proto_of(model: ModelSource) -> ModelProto:
+    return read_model(model) if isinstance(model, (str, os.PathLike)) else model_of(model)
+
+
 def _described(model: Model) -> tuple[dict[str, InputType], str | None]:
     """The inputs of a model, and its record of features."""
-    if hasattr(model, "get_inputs") and hasattr(model, "get_modelmeta"):
+    if _is_session(model):
         types = {i.name: InputType(_session_dtype(i.type), _session_shape(i.shape)) for i in model.get_inputs()}
         if any(kind.shape == () for kind in types.values()):  # which a session reports of unknown shapes, too
             types |= {name: InputType(types[name].dtype, None) for name in _of_unknown_rank(model) if name in types}
         return types, model.get_modelmeta().custom_metadata_map.get(METADATA_KEY)
-    proto = read_model(model) if isinstance(model, (str, os.PathLike)) else model_of(model)
+    proto = _proto_of(model)
     initialized = {tensor.name for tensor in proto.graph.initializer}
     types = {}
     for value in proto.graph.input:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 import onnx_sparse
 from onnx_sparse.schemas.features import METADATA_KEY, Feature, read_features, write_features
@@ -331,3 +331,26 @@ def test_inputs_of_unknown_rank(tmp_path):
             assert found.feeds_of("x", rows)[0]["x"].tolist() == rows
         with pytest.raises(ValueError, match=r"expects \[\]"):
             found.feeds_of("s", [1.0])
+
+
+@pytest.mark.parametrize("last", ["false", "true", "exact"])
+@pytest.mark.parametrize("before", ["", "ends = Identity(offsets)", "ends = Cast<to = 7>(offsets)", "ends = PART"])
+def test_offsets_of_bags_as_row_splits(last, before):
+    """Without the end of the last bag they would be those of a row more, in each run; a part of them is not they."""
+    part = "Slice(offsets, zero, last)"
+    text = f"""<ir_version: 10, opset_import: ["": 18, "onnx_sparse": 1]>
+    g (float[v, 2] table, int64[k] items, int64[b] offsets) => (float[n, 2] y)
+    <int64[1] zero = {{0}}, int64[1] last = {{-1}}, int64 none = {{-1}}, float[0] weights = {{}}> {{
+        {before.replace("PART", part)}
+        y = onnx_sparse.EmbeddingBagOffsetsSum <include_last_offset = "{last}"> (
+            table, items, {"ends" if before else "offsets"}, none, weights)
+    }}"""
+    mapping = {"items": {"values": "items", "row_splits": "offsets"}}
+    made = parser.parse_model(text)
+    if last == "false" and "PART" not in before:
+        with pytest.raises(
+            ValueError, match=r"feature 'items': input 'offsets' says where bags begin.*_last_offset=True"
+        ):
+            onnx_sparse.features(made, mapping)
+    else:
+        assert onnx_sparse.features(made, mapping)["items"].kind == "ragged"
