@@ -97,8 +97,13 @@ class RoundingNoise:
         for k, (value, magnitude, source, model) in enumerate(zip(want, magnitudes, of_source, of_model, strict=True)):
             absolute = self._tenth(value, max(1.0, largest, float(np.max(magnitude, initial=0))))
             part = np.broadcast_to(_MOST * magnitude if is_float(value) else 0.0, value.shape)
-            # A wrong model may move as it likes, its source may not.
-            limits = (source, np.maximum(part, absolute)), (model, np.where(part > 0, part, absolute))
+            # A wrong model may move as it likes, its source may not. Where most elements are small, as in a
+            # distribution with a peak, the magnitude is theirs, and the peak's noise is a part of itself.
+            own = _MOST * _finite(value) if is_float(value) else part
+            limits = (
+                (source, np.maximum(np.maximum(part, own), absolute)),
+                (model, np.where(part > 0, part, absolute)),
+            )
             floor = np.maximum(*(_limited(spread, most) for spread, most in limits))
             if self.has_steps and is_float(value):
                 apart, most = _apart(value, got[k]), _MOST_OF_STEPS * magnitude
@@ -184,8 +189,12 @@ def _typical(values: Array) -> float:
 
 
 def _largest(value: Array) -> float:
-    wide = np.abs(value.astype(np.float64)) if is_float(value) else np.zeros(0)
-    return float(wide[np.isfinite(wide)].max(initial=0))
+    return float(_finite(value).max(initial=0)) if is_float(value) else 0.0
+
+
+def _finite(value: Array) -> Array:
+    """The sizes of floats; 0 for those that are not finite."""
+    return np.asarray(np.nan_to_num(np.abs(value.astype(np.float64)), nan=0, posinf=0))
 
 
 def moved(value: Array, unit: float, rng: np.random.Generator, kept: Array | None = None) -> Array:

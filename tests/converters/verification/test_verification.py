@@ -389,6 +389,47 @@ class TestRoundingNoise:
 
         assert not noise_of(source, lambda x: wrong(source(x)).astype(np.float32), self.X).ok
 
+    @staticmethod
+    def of_peaks(seed, wrong=lambda scores: scores):
+        """The record of distributions with peaks, of sums of halves that two programs round to other neighbors."""
+        rng = np.random.default_rng(seed)
+        weights = rng.standard_normal((16, 32)).astype(np.float32)
+        batches = [{"x": rng.standard_normal((rows, 16)).astype(np.float16)} for rows in (5, 1, 4, 20)]
+
+        def softmax(feeds, last_digit):
+            logits = (feeds["x"].astype(np.float32) @ weights * (1 + last_digit)).astype(np.float16)
+            powers = np.exp(logits.astype(np.float32) - logits.max(1, keepdims=True))
+            return powers / powers.sum(1, keepdims=True)
+
+        def source(feeds):
+            return [softmax(feeds, 2.0**-12).astype(np.float16)]
+
+        def model(feeds):
+            return [wrong(softmax(feeds, 0)).astype(np.float16)]
+
+        noise = RoundingNoise(source, model, computed=("float16",))
+        attempts = [Attempt(Batch(f"{k}", feeds), source(feeds)) for k, feeds in enumerate(batches)]
+        (record,) = compare_batches(attempts, {"y": "float16"}, model, noise=noise, computed=("float16",))
+        return record
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_peaks_of_halves_are_as_exact_as_they_are(self, seed):
+        """The median of such a distribution is next to nothing, which its peak's noise is not."""
+        assert self.of_peaks(seed).ok
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            lambda scores: scores * 1.03,
+            lambda scores: scores[:, ::-1],
+            lambda scores: np.where(scores > 0.5, 1, scores),
+            lambda scores: np.where(scores < 0.1, 0, scores) + 0.02 * (scores > 0.1),
+            lambda scores: scores**1.1,
+        ],
+    )
+    def test_peaks_hide_no_fault(self, wrong):
+        assert not self.of_peaks(0, wrong).ok
+
     def test_weights_stored_in_fewer_bits_are_moved_as_floats(self):
         """A unit in their own last place would be a thousand times as far, and one of a float's would be lost."""
         text = """<ir_version: 10, opset_import: ["" : 18]> g (float[2] x) => (float[2] y)
