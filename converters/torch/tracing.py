@@ -70,6 +70,7 @@ def trace(
         try:
             with (
                 quietly(),
+                torch.random.fork_rng(devices=()),  # where it gives up, torch may have drawn numbers
                 sparse_matrices_replaced(model),
                 jagged_tensors_replaced(),
                 recurrent_layers_whole(),
@@ -84,7 +85,7 @@ def trace(
     untraced = ""
     if are_computed(errors):
         try:
-            with quietly():
+            with quietly(), torch.random.fork_rng(devices=()):
                 traced = with_gradients(model, args, named, dynamic_shapes)
                 program = torch.export.export(traced, args, named, dynamic_shapes=dynamic_shapes)
             return Source(program, type(model).__name__)

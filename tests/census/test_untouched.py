@@ -30,8 +30,10 @@ def test_operator(operator: str) -> None:
     assert changes(case(operator)) == (UNTOUCHED, [])
 
 
-def test_what_is_refused() -> None:
-    assert changes(case("cholesky_inverse")) == (REFUSED, [])
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", ["cholesky_inverse", "_native_batch_norm_legit"])
+def test_what_is_refused(operator: str) -> None:
+    assert changes(case(operator)) == (REFUSED, [])
 
 
 #: What an export could do to a caller's module, and what is said of it.

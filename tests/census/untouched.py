@@ -150,6 +150,9 @@ def drawn(seed: int, programs: int) -> dict[str, Case]:
 
 
 def main() -> int:
+    import torch
+
+    torch.set_num_threads(1)  # a forked process waits for others' threads for ever
     parsed = parser(__doc__, "python -m census.untouched", seed=0, programs=100, shard="1/1")
     options = parsed.parse_args()
     place, count = map(int, options.shard.split("/"))
