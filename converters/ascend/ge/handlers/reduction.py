@@ -21,6 +21,8 @@ _NAN = "NaN propagates, from every position"
 _NARROW = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 #: ONNX's names of reductions, where they differ.
 _REDUCTIONS = {"EuclideanNorm": "ReduceL2", "EuclideanNormD": "ReduceL2"}
+#: What a reduction over no axes still computes of each number, where that is not the number.
+_OF_EACH = {"ReduceL2": "Abs", "ReduceLogSum": "Log"}
 
 
 def _reduced(node: Node) -> tuple[Tensor, list[int]]:
@@ -43,7 +45,8 @@ def reduce(node: Node, emit: AscendEmitter) -> Tensor:
     x, places = _reduced(node)
     name, keep = _REDUCTIONS.get(node.op_type, node.op_type.removesuffix("D")), node.flag("keep_dims")
     if not places:
-        return x
+        each = _OF_EACH.get(name)
+        return x if each is None else emit.in_float32(lambda wide: emit.op(each, wide, shape=x.shape), x)
     if name == "ReduceMean" and x.dtype in FLOATS and any(x.dim(axis) in (None, 0) for axis in places):
         return emit.in_float32(lambda wide: _mean_of_any(emit, wide, places, keepdims=keep), x)
     if x.dtype in _NARROW and name != "ReduceMean":  # ONNX reduces few of these; sums and products wrap
@@ -147,13 +150,14 @@ def lp_norm(node: Node, emit: AscendEmitter) -> Tensor:
     wide, keep, p = emit.wide(x), node.flag("keepdim"), node.number("p", 2.0)
     axes = [place(x, axis) for axis in node.integers("axes")] or [*range(x.rank)]
     size = emit.op("Abs", wide)
+    if p == 0:
+        size = emit.cast(emit.op("Not", emit.op("Equal", size, emit.like(0, size))), size.dtype)
     if not axes:
         made = size
     elif math.isinf(p):
         made = emit.reduce("ReduceMax" if p > 0 else "ReduceMin", size, axes, keepdims=keep)
     elif p == 0:
-        counted = emit.cast(emit.op("Not", emit.op("Equal", size, emit.like(0, size))), size.dtype)
-        made = emit.reduce("ReduceSum", counted, axes, keepdims=keep)
+        made = emit.reduce("ReduceSum", size, axes, keepdims=keep)
     elif p in (1, 2):
         made = emit.reduce(f"ReduceL{int(p)}", wide, axes, keepdims=keep)
     else:

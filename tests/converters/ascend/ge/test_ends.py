@@ -51,6 +51,24 @@ def test_reductions_of_numbers_that_are_not_finite(tmp_path, op_type):
         check(tmp_path, op_type, [ROWS, ALONG], np.asarray(REDUCTIONS[op_type](ROWS, axis=1), F32), **AT)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("op_type", REDUCTIONS)
+def test_reductions_over_no_axes(tmp_path, op_type, dtype, rank):
+    """Each number is reduced alone: its norm is its size."""
+    for x in np.array([-2.5, 3, -0.0, NAN, -INF], dtype)[:, *[None] * rank]:
+        with np.errstate(all="ignore"):
+            want = REDUCTIONS[op_type](x[..., None], axis=-1)
+        check(tmp_path, op_type, [np.asarray(x), np.zeros(0, np.int64)], np.asarray(want, dtype), **AT)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, INF])
+def test_norms_of_a_number(tmp_path, p):
+    for x in np.array([-2.5, 0], F32):
+        want = np.linalg.norm(x[None], p).astype(F32)
+        check(tmp_path, "LpNormV2", [np.asarray(x)], want, p=p, epsilon=0.0)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd"])
 def test_reductions_of_integers_wrap(tmp_path, op_type, dtype):
