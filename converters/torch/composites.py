@@ -36,15 +36,7 @@ def composed(functions: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
 def sizes_kept() -> Any:
     """A context in which the functions of this module keep the sizes of their arguments."""
     aten = require("torch").ops.aten
-    return composed(
-        {
-            aten.max_pool1d.default: _max_pool1d,
-            aten.kron.default: _kron,
-            aten.fake_quantize_per_tensor_affine.default: _fake_quantize,
-            aten.fake_quantize_per_tensor_affine.tensor_qparams: _fake_quantize,
-            aten.fake_quantize_per_channel_affine.default: _fake_quantize_channels,
-        }
-    )
+    return composed({aten.max_pool1d.default: _max_pool1d})
 
 
 def _max_pool1d(
@@ -62,31 +54,3 @@ def _max_pool1d(
         image, [1, *kernel_size], steps, [0, *padding], [1, *dilation], ceil_mode
     )
     return pooled.squeeze(-2)
-
-
-def _kron(x: Any, y: Any) -> Any:
-    """All products of an element of each, in blocks."""
-    rank = max(x.dim(), y.dim())
-    x, y = (t.reshape([1] * (rank - t.dim()) + list(t.shape)) for t in (x, y))
-    blocks = x.reshape([each for size in x.shape for each in (size, 1)])
-    blocks = blocks * y.reshape([each for size in y.shape for each in (1, size)])
-    return blocks.reshape([one * other for one, other in zip(x.shape, y.shape, strict=True)])
-
-
-def _fake_quantize(x: Any, scale: Any, zero_point: Any, low: int, high: int) -> Any:
-    """The nearest of the steps, which NaN takes for the lowest; torch.export knows no shapes of torch's own."""
-    torch = require("torch")
-    scale = scale if isinstance(scale, torch.Tensor) else torch.full((), scale)
-    wide = x if x.dtype == torch.float64 else x.float()
-    step = (wide * scale.float().reciprocal()).round() + zero_point
-    step = torch.where(step.isnan(), low, step).clamp(low, high)
-    return ((step - zero_point) * scale).to(x.dtype)
-
-
-def _fake_quantize_channels(x: Any, scale: Any, zero_point: Any, axis: int, low: int, high: int) -> Any:
-    """As of tensors, with a scale and a zero point for each place along an axis."""
-    if zero_point.is_floating_point():
-        raise NotImplementedError("fake_quantize_per_channel_affine with zero points that are floats")
-    form = [1] * x.dim()
-    form[axis] = -1
-    return _fake_quantize(x, scale.reshape(form), zero_point.reshape(form), low, high)

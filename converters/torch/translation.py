@@ -14,9 +14,6 @@ from onnx_sparse.converters.torch.lazy_imports import of_exporter, require
 #: What torch decomposes itself: these of torch's exporter ignore label_smoothing, need rows, channels or floats, or
 #: take a number for close to an infinite one, and 0 times an infinite weight for 0.
 _DECOMPOSED = (
-    "aten.fake_quantize_per_channel_affine.default",
-    "aten.fake_quantize_per_tensor_affine.default",
-    "aten.fake_quantize_per_tensor_affine.tensor_qparams",
     "aten.cross_entropy_loss.default",
     "aten.group_norm.default",
     "aten.isclose.default",
